@@ -1,0 +1,128 @@
+"""What every schedule must obey, checked by running it and disturbing what it may not see."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clusterdyn.graph import Graph
+from clusterdyn.model import MessagePassingCell
+from clusterdyn.schedules import Schedule, SweepView
+from clusterdyn.sweeps import rollout
+
+SWEEPS = 3
+RELAXATION = 0.5
+
+
+class ScheduleError(ValueError):
+    """A schedule breaks the contract; the message says how."""
+
+
+class _Watched(Schedule):
+    """Hands everything on to a schedule and checks what it does with the view."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule.partition)
+        self.schedule = schedule
+        self.name = schedule.name
+        self.updates_per_sweep = schedule.updates_per_sweep
+
+    def start(self, generators: Any, batch: int) -> Any:
+        return self.schedule.start(generators, batch)
+
+    def choose(self, view: SweepView, state: Any) -> tuple[Tensor, Any]:
+        before = view.hidden.clone(), view.proposal.clone()
+        active, state = self.schedule.choose(view, state)
+        if not (torch.equal(before[0], view.hidden) and torch.equal(before[1], view.proposal)):
+            raise ScheduleError(
+                f"schedule {self.name!r} changes the hidden state or the proposal it is shown; "
+                "it may only read them"
+            )
+        if active.dtype == torch.bool and not active.any(dim=-1).all():
+            raise ScheduleError(
+                f"schedule {self.name!r} names no active cluster at time step "
+                f"{view.time_step}, sweep {view.sweep}, update {view.update}; "
+                "every update must have at least one"
+            )
+        return active, state
+
+
+def check_schedule(
+    schedule: Schedule, graph: Graph, trajectories: tuple[Tensor, Tensor] | None = None
+) -> None:
+    """Checks that a schedule sees the present of its own trajectory and nothing else.
+
+    It is run on untrained models. Then later time steps, other trajectories and other models
+    are disturbed, in place, and its choices must not move.
+
+    Args:
+        schedule: to be checked.
+        graph: over its nodes.
+        trajectories: states (S, B, T + 1, 3) and controls (S, B, T, 1), float64, S, B and T at
+            least 2; random ones by default. To be given if the schedule holds them.
+
+    Raises:
+        ScheduleError: in a sentence that says what the schedule does wrong.
+        ValueError: if its choice has the wrong type or shape.
+    """
+    cell = MessagePassingCell(graph, channels=3)
+    if trajectories is None:
+        rng = np.random.default_rng(0)
+        trajectories = (
+            torch.as_tensor(rng.normal(size=(2, 5, 4, 3))),
+            torch.as_tensor(rng.normal(size=(2, 5, 3, 1))),
+        )
+    states, controls = trajectories
+    population, batch, horizon = controls.shape[:3]
+    parameters = np.stack(
+        [cell.initial_parameters(s) for s in np.random.SeedSequence(1).spawn(population)]
+    )
+    bound = cell.bind(torch.as_tensor(parameters))
+    watched = _Watched(schedule)
+
+    def choices() -> Tensor:
+        """(T, updates a time step, S, B, C)."""
+        generators = [np.random.default_rng(seed) for seed in range(population)]
+        with torch.no_grad():
+            run = rollout(
+                bound,
+                states[:, :, 0],
+                controls,
+                watched,
+                generators,
+                sweeps=SWEEPS,
+                relaxation=RELAXATION,
+            )
+        shape = (population, batch, schedule.partition.clusters)
+        taken = torch.stack([active.expand(shape) for active in run.activity])
+        return taken.unflatten(0, (horizon, -1))
+
+    kept = states.clone(), controls.clone()
+    first = choices()
+    if not torch.equal(first, choices()):
+        raise ScheduleError(
+            f"schedule {schedule.name!r} chooses differently when it is run again with the same "
+            "seeds; keep its state in what start returns and draw from the generators given there"
+        )
+    try:
+        for t in range(1, horizon):
+            states[:, :, t:] *= -1.7
+            controls[:, :, t:] *= -1.7
+            if not torch.equal(first[:t], choices()[:t]):
+                raise ScheduleError(
+                    f"schedule {schedule.name!r} reads the future: its choices before time step "
+                    f"{t} move when states and controls from there on change"
+                )
+            states.copy_(kept[0]), controls.copy_(kept[1])
+        for axis, what in ((1, "trajectories"), (0, "models")):
+            states.narrow(axis, 1, states.shape[axis] - 1).mul_(-1.7)
+            controls.narrow(axis, 1, controls.shape[axis] - 1).mul_(-1.7)
+            if not torch.equal(first.select(axis + 2, 0), choices().select(axis + 2, 0)):
+                raise ScheduleError(
+                    f"schedule {schedule.name!r} reads other {what}: its choices for one move "
+                    "when the others change"
+                )
+            states.copy_(kept[0]), controls.copy_(kept[1])
+    finally:
+        states.copy_(kept[0]), controls.copy_(kept[1])

@@ -1,0 +1,196 @@
+"""Graphs over the nodes of the hidden state, and partitions of the nodes into clusters."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected graph, and the relations along which its nodes exchange messages.
+
+    Attributes:
+        name: what reports call it.
+        neighbours: for each of the n nodes its neighbours, ascending, without repeats.
+        relations: (R, n, n), float64. A node's message along relation r is the mean of the
+            hidden states that row r weights, and each relation has weights of its own. A ring
+            has two, "left" and "right".
+    """
+
+    name: str
+    neighbours: tuple[tuple[int, ...], ...]
+    relations: np.ndarray
+
+    @property
+    def nodes(self) -> int:
+        """n, the number of nodes."""
+        return len(self.neighbours)
+
+    def neighbour_mean(self) -> np.ndarray:
+        """(n, n), float64: the operator that maps hidden states to the mean of the neighbours'."""
+        operator = np.zeros((self.nodes, self.nodes))
+        for node, others in enumerate(self.neighbours):
+            operator[node, list(others)] = 1.0 / len(others)
+        return operator
+
+
+def ring(nodes: int) -> Graph:
+    """A cycle in which node i hears node i - 1 (relation 0) and node i + 1 (relation 1).
+
+    Raises:
+        ValueError: if there are fewer than 3 nodes, since left and right would coincide.
+    """
+    if nodes < 3:
+        raise ValueError(f"a ring needs at least 3 nodes; got nodes={nodes}")
+    identity = np.eye(nodes)
+    return Graph(
+        name="ring",
+        neighbours=tuple(
+            tuple(sorted({(node - 1) % nodes, (node + 1) % nodes})) for node in range(nodes)
+        ),
+        # Row i of a rolled identity picks node i - 1, or node i + 1.
+        relations=np.stack([np.roll(identity, -1, axis=1), np.roll(identity, 1, axis=1)]),
+    )
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Every node in exactly one cluster.
+
+    Attributes:
+        name: what reports call it.
+        labels: for each node its cluster, 0 to C - 1; no cluster is empty.
+    """
+
+    name: str
+    labels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if sorted(set(self.labels)) != list(range(self.clusters)):
+            raise ValueError(
+                f"a partition labels its clusters 0 to C - 1 and leaves none empty; "
+                f"got labels {sorted(set(self.labels))}"
+            )
+
+    @property
+    def nodes(self) -> int:
+        """n, the number of nodes."""
+        return len(self.labels)
+
+    @property
+    def clusters(self) -> int:
+        """C, the number of clusters."""
+        return max(self.labels) + 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """(C,), int64: nodes a cluster."""
+        return np.bincount(self.labels)
+
+    def members(self, cluster: int) -> list[int]:
+        """The nodes of one cluster, ascending."""
+        return [node for node, label in enumerate(self.labels) if label == cluster]
+
+
+def _nodes_per_cluster(nodes: int, clusters: int) -> int:
+    if clusters < 1 or nodes % clusters:
+        raise ValueError(
+            f"{clusters} clusters do not fit {nodes} nodes: clusters must divide nodes, "
+            "so that every cluster is the same amount of work"
+        )
+    return nodes // clusters
+
+
+def contiguous(nodes: int, clusters: int) -> Partition:
+    """Blocks of n / C nodes that follow each other.
+
+    Raises:
+        ValueError: if ``clusters`` does not divide ``nodes``.
+    """
+    size = _nodes_per_cluster(nodes, clusters)
+    return Partition("contiguous", tuple(node // size for node in range(nodes)))
+
+
+def strided(nodes: int, clusters: int) -> Partition:
+    """Node i in cluster i mod C.
+
+    Raises:
+        ValueError: if ``clusters`` does not divide ``nodes``.
+    """
+    _nodes_per_cluster(nodes, clusters)
+    return Partition("strided", tuple(node % clusters for node in range(nodes)))
+
+
+def random_partition(nodes: int, clusters: int, seed: int) -> Partition:
+    """A uniformly random partition into clusters of equal size.
+
+    Raises:
+        ValueError: if ``clusters`` does not divide ``nodes``.
+    """
+    labels = np.array(strided(nodes, clusters).labels)
+    shuffled = np.random.default_rng(seed).permutation(labels)
+    return Partition("random", tuple(int(label) for label in shuffled))
+
+
+def coloring(graph: Graph) -> Partition:
+    """Greedy colouring: no two neighbours share a cluster, so a cluster is an independent set.
+
+    The number of clusters follows from the graph: 2 on a ring of even length, 3 on an odd one.
+
+    Source: Welsh and Powell 1967, in the nodes' own order.
+    """
+    labels: list[int] = []
+    for node in range(graph.nodes):
+        taken = {labels[other] for other in graph.neighbours[node] if other < node}
+        labels.append(next(color for color in range(graph.nodes) if color not in taken))
+    return Partition("coloring", tuple(labels))
+
+
+def singletons(nodes: int) -> Partition:
+    """Every node a cluster of its own."""
+    return Partition("singletons", tuple(range(nodes)))
+
+
+def one_block(nodes: int) -> Partition:
+    """All nodes in one cluster."""
+    return Partition("one block", (0,) * nodes)
+
+
+PARTITIONS = ("contiguous", "strided", "random", "coloring")
+
+
+def make_partition(kind: str, graph: Graph, clusters: int, *, seed: int = 0) -> Partition:
+    """Builds a partition by name.
+
+    Args:
+        kind: one of ``PARTITIONS``.
+        graph: whose nodes are divided.
+        clusters: C. A coloring has as many as the graph needs, and ``clusters`` must say so.
+        seed: of the ``random`` partition.
+
+    Raises:
+        ValueError: for an unknown kind, or clusters that do not fit.
+    """
+    if kind == "contiguous":
+        return contiguous(graph.nodes, clusters)
+    if kind == "strided":
+        return strided(graph.nodes, clusters)
+    if kind == "random":
+        return random_partition(graph.nodes, clusters, seed)
+    if kind == "coloring":
+        partition = coloring(graph)
+        if partition.clusters != clusters:
+            raise ValueError(
+                f"a coloring of this {graph.name} of {graph.nodes} nodes has "
+                f"{partition.clusters} clusters; got clusters={clusters}: "
+                f"set clusters={partition.clusters}"
+            )
+        return partition
+    raise ValueError(f"partition must be one of {', '.join(PARTITIONS)}; got {kind!r}")
+
+
+def is_independent(graph: Graph, nodes: Sequence[int]) -> bool:
+    """Whether no two of the nodes are neighbours."""
+    chosen = set(nodes)
+    return all(chosen.isdisjoint(graph.neighbours[node]) for node in chosen)

@@ -1,0 +1,151 @@
+"""The recurrent message-passing cell, for a population of models at once.
+
+Symbols: S models, B batch, n nodes, d channels a node, p state channels, q control channels,
+R relations of the graph. Arrays are population-first.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clusterdyn.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class MessagePassingCell:
+    """One update of all nodes, f(h, z), with its drive z and its read-out.
+
+    z   = W_in [x ; u] + b                                    one vector of d channels a node
+    f_i = tanh(W_self h_i + sum_r W_r (A_r h)_i + z_i)        A_r: the graph's relation r
+    x'  = W_out h + b_out                                     from all nodes together
+
+    On a ring relation 0 is the left neighbour and relation 1 the right one. Weights are shared
+    by the nodes; the drive and the read-out are not.
+
+    Attributes:
+        graph: over the n nodes.
+        channels: d.
+        state_size: p.
+        control_size: q.
+    """
+
+    graph: Graph
+    channels: int
+    state_size: int = 3
+    control_size: int = 1
+
+    @property
+    def hidden_size(self) -> int:
+        """n d, the length of the hidden state."""
+        return self.graph.nodes * self.channels
+
+    @cached_property
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each parameter of one model, in the order of the flat vector."""
+        relations = len(self.graph.relations)
+        return {
+            "drive": (self.hidden_size, self.state_size + self.control_size),
+            "drive_bias": (self.hidden_size,),
+            "messages": (1 + relations, self.channels, self.channels),  # self first
+            "readout": (self.state_size, self.hidden_size),
+            "readout_bias": (self.state_size,),
+        }
+
+    @property
+    def parameter_count(self) -> int:
+        """P, the parameters of one model."""
+        return sum(math.prod(shape) for shape in self.parameter_shapes.values())
+
+    def initial_parameters(self, stream: np.random.SeedSequence) -> np.ndarray:
+        """Draws a model's start as ``torch.nn.Linear`` does: U(-1, 1) / sqrt(fan in).
+
+        A node's own state and its messages enter as one linear map of (1 + R) d channels.
+
+        Args:
+            stream: root of the random numbers.
+
+        Returns:
+            (P,), float64.
+        """
+        rng = np.random.default_rng(stream)
+        fan_in = {
+            "drive": self.state_size + self.control_size,
+            "drive_bias": self.state_size + self.control_size,
+            "messages": (1 + len(self.graph.relations)) * self.channels,
+            "readout": self.hidden_size,
+            "readout_bias": self.hidden_size,
+        }
+        return np.concatenate(
+            [
+                rng.uniform(-1, 1, size=math.prod(shape)) / math.sqrt(fan_in[name])
+                for name, shape in self.parameter_shapes.items()
+            ]
+        )
+
+    def unflatten(self, parameters: Tensor) -> dict[str, Tensor]:
+        """Views of a flat population (S, P), each (S, *shape)."""
+        sizes = [math.prod(shape) for shape in self.parameter_shapes.values()]
+        pieces = parameters.split(sizes, dim=1)
+        return {
+            name: piece.unflatten(1, shape)
+            for (name, shape), piece in zip(self.parameter_shapes.items(), pieces, strict=True)
+        }
+
+    def bind(self, parameters: Tensor) -> "BoundCell":
+        """The cell with the weights of a population.
+
+        Args:
+            parameters: (S, P); gradients flow to it.
+
+        Raises:
+            ValueError: if the shape is not (S, P).
+        """
+        if parameters.ndim != 2 or parameters.shape[1] != self.parameter_count:
+            raise ValueError(
+                f"parameters must have shape (S, {self.parameter_count}); "
+                f"got {tuple(parameters.shape)}"
+            )
+        return BoundCell(self, parameters)
+
+
+class BoundCell:
+    """A cell with the weights of S models, laid out for batched matrix products."""
+
+    def __init__(self, cell: MessagePassingCell, parameters: Tensor) -> None:
+        self.cell = cell
+        self.population = parameters.shape[0]
+        weights = cell.unflatten(parameters)
+        self.drive_weight = weights["drive"].mT  # (S, p + q, n d)
+        self.drive_bias = weights["drive_bias"].unsqueeze(1)  # (S, 1, n d)
+        self.readout_weight = weights["readout"].mT  # (S, n d, p)
+        self.readout_bias = weights["readout_bias"].unsqueeze(1)  # (S, 1, p)
+        relations = np.concatenate([np.eye(cell.graph.nodes)[None], cell.graph.relations])
+        self.operators = torch.as_tensor(relations).to(parameters)  # (1 + R, n, n)
+        # Entry ((j, b), (i, a)): how channel b of node j moves channel a of node i.
+        self.recurrent = torch.einsum(
+            "rij,srab->sjbia", self.operators, weights["messages"]
+        ).reshape(self.population, cell.hidden_size, cell.hidden_size)
+
+    def start(self, batch: int) -> Tensor:
+        """h = 0, (S, B, n, d)."""
+        shape = (self.population, batch, self.cell.graph.nodes, self.cell.channels)
+        return self.recurrent.new_zeros(shape)
+
+    def drive(self, state: Tensor, control: Tensor) -> Tensor:
+        """z, (S, B, n, d), from a state (S, B, p) and a control (S, B, q), standardised."""
+        inputs = torch.cat([state, control], dim=-1)
+        flat = torch.baddbmm(self.drive_bias, inputs, self.drive_weight)  # (S, B, n d)
+        return flat.unflatten(-1, (self.cell.graph.nodes, self.cell.channels))
+
+    def proposal(self, hidden: Tensor, drive: Tensor) -> Tensor:
+        """f(h, z) of every node, (S, B, n, d), from h and z of the same shape."""
+        flat = torch.baddbmm(drive.flatten(-2), hidden.flatten(-2), self.recurrent)
+        return torch.tanh(flat).view_as(hidden)
+
+    def readout(self, hidden: Tensor) -> Tensor:
+        """The next state (S, B, p), standardised, from h (S, B, n, d)."""
+        return torch.baddbmm(self.readout_bias, hidden.flatten(-2), self.readout_weight)

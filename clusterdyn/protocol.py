@@ -1,0 +1,319 @@
+"""The study: which models are trained, how an arm is selected, and what is compared.
+
+``reference`` is the protocol of the published trial, flaws included: the learning rate is chosen
+on the test score; the baseline's grid averages its first seeds only, the idea's all of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from clusterdyn.artifacts import ArtifactStore, Stage, default_root
+from clusterdyn.comparison import Comparison, compare
+from clusterdyn.config import StudyConfig, study_config
+from clusterdyn.datasets import Dataset, pendulum_dataset
+from clusterdyn.graph import Partition, make_partition, ring
+from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
+from clusterdyn.model import MessagePassingCell
+from clusterdyn.schedules import Schedule, make_schedule
+from clusterdyn.training import TrainedPopulation, train_population
+from clusterdyn.verdicts import (
+    MechanismCriterion,
+    comparison_verdict,
+    confirmed,
+    mechanism_criteria,
+    practical_verdict,
+    system_verdict,
+)
+
+MECHANISM_TRAJECTORIES = 20  # of the test split, for each seed
+
+
+def message_passing_cell(config: StudyConfig) -> MessagePassingCell:
+    """The cell of all arms."""
+    return MessagePassingCell(ring(config.nodes), config.channels)
+
+
+def study_partition(config: StudyConfig) -> Partition:
+    """The partition of the nodes into clusters."""
+    graph = ring(config.nodes)
+    return make_partition(config.partition, graph, config.clusters, seed=config.partition_seed)
+
+
+def arm_schedule(config: StudyConfig, name: str) -> Schedule:
+    """The schedule of an arm."""
+    return make_schedule(name, ring(config.nodes), study_partition(config), bins=config.bins)
+
+
+def study_dataset(config: StudyConfig, seed: int) -> Dataset:
+    """The data of one seed."""
+    return pendulum_dataset(
+        seed,
+        train=config.train_trajectories,
+        validation=config.validation_trajectories,
+        test=config.test_trajectories,
+        horizon=config.horizon,
+    )
+
+
+@dataclass(frozen=True)
+class ArmGrid:
+    """An arm's learning-rate grid as the reference protocol reads it.
+
+    Attributes:
+        schedule: the arm's name.
+        learning_rates: (L,).
+        scores: (seeds, L), test MSE; infinity for a diverged model.
+        grid_seeds: how many seeds, from the first, the means average.
+        means: (L,).
+        selected: index of the smallest mean.
+        at_edge: whether that is an end of the grid.
+    """
+
+    schedule: str
+    learning_rates: np.ndarray
+    scores: np.ndarray
+    grid_seeds: int
+    means: np.ndarray
+    selected: int
+    at_edge: bool
+
+    @property
+    def learning_rate(self) -> float:
+        """The selected one."""
+        return float(self.learning_rates[self.selected])
+
+    @property
+    def selected_scores(self) -> np.ndarray:
+        """(seeds,): test MSE at the selected learning rate."""
+        return self.scores[:, self.selected]
+
+
+def arm_grid(
+    schedule: str, learning_rates: np.ndarray, scores: np.ndarray, grid_seeds: int
+) -> ArmGrid:
+    """Selects a learning rate on the test score, as the published trial did.
+
+    Args:
+        schedule: the arm's name.
+        learning_rates: (L,).
+        scores: (seeds, L), test MSE.
+        grid_seeds: how many seeds, from the first, enter the means.
+
+    Raises:
+        ValueError: if at every learning rate some model has diverged.
+    """
+    means = scores[:grid_seeds].mean(axis=0)
+    usable = np.isfinite(scores).all(axis=0)
+    if not usable.any():
+        raise ValueError(
+            f"arm {schedule!r} has a diverged model at every learning rate of "
+            f"{[float(rate) for rate in learning_rates]}; add smaller learning rates"
+        )
+    selected = int(np.argmin(np.where(usable, means, np.inf)))
+    ends = (learning_rates.argmin(), learning_rates.argmax())
+    return ArmGrid(
+        schedule=schedule,
+        learning_rates=learning_rates,
+        scores=scores,
+        grid_seeds=grid_seeds,
+        means=means,
+        selected=selected,
+        at_edge=selected in ends,
+    )
+
+
+@dataclass(frozen=True)
+class ReferenceResult:
+    """The published trial, run again.
+
+    Attributes:
+        baseline, idea: the two grids and what was selected.
+        comparison: at the selected learning rates, on all seeds.
+        signature: the published view of the mechanism: the idea's models, clusters one after
+            another, at a state on the trajectory; its first seed is the one reported.
+        criteria: the parts of the mechanism verdict.
+        verdict: the published wording.
+        practical_verdict, system_verdict, mechanism_ok, confirmed: by ``clusterdyn.verdicts``.
+    """
+
+    baseline: ArmGrid
+    idea: ArmGrid
+    comparison: Comparison
+    signature: ReferenceView
+    criteria: tuple[MechanismCriterion, ...]
+    verdict: str
+    practical_verdict: str
+    system_verdict: str
+    mechanism_ok: bool
+    confirmed: bool
+
+
+class Study:
+    """All results of one config, each computed once and kept as an artifact.
+
+    Args:
+        config: the settings.
+        store: where artifacts are kept.
+    """
+
+    def __init__(self, config: StudyConfig, store: ArtifactStore) -> None:
+        self.config = config
+        self.store = store
+        self._populations: dict[str, TrainedPopulation] = {}
+        self._checks: dict[str, MechanismCheck] = {}
+
+    @cached_property
+    def datasets(self) -> dict[int, Dataset]:
+        """Data of every seed."""
+        return {seed: study_dataset(self.config, seed) for seed in self.config.seeds}
+
+    def training_stage(self, schedule: str) -> Stage:
+        """What an arm's training depends on."""
+        return Stage(
+            name=f"train-{schedule}",
+            module="clusterdyn.training",
+            config={
+                "schedule": schedule,
+                **{name: value for name, value in vars(self.config).items() if name not in _ARMS},
+            },
+        )
+
+    def population(self, schedule: str) -> TrainedPopulation:
+        """The trained models of an arm, every seed at every learning rate."""
+        if schedule not in self._populations:
+
+            def train() -> TrainedPopulation:
+                with one_thread():
+                    return train_population(
+                        message_passing_cell(self.config),
+                        arm_schedule(self.config, schedule),
+                        self.datasets,
+                        self.config.learning_rates,
+                        self.config.training(),
+                        progress=self.store.progress,
+                    )
+
+            self._populations[schedule] = self.store.load_or_compute(
+                self.training_stage(schedule), TrainedPopulation, train
+            )
+        return self._populations[schedule]
+
+    def grid(self, schedule: str) -> ArmGrid:
+        """An arm's grid; the baseline's averages its first seeds only."""
+        population = self.population(schedule)
+        rates = np.array(self.config.learning_rates)
+        grid_seeds = len(self.config.seeds)
+        if schedule == self.config.baseline:
+            grid_seeds = self.config.baseline_grid_seeds
+        scores = population.test_mse.astype(np.float64).reshape(-1, len(rates))
+        return arm_grid(schedule, rates, scores, grid_seeds)
+
+    def mechanism_stage(self, schedule: str) -> Stage:
+        """What an arm's mechanism check depends on."""
+        return Stage(
+            name=f"mechanism-{schedule}",
+            module="clusterdyn.mechanism",
+            config={"selected": self.grid(schedule).selected, **vars(self.config)},
+            upstream=(self.training_stage(schedule).key,),
+        )
+
+    def mechanism(self, schedule: str) -> MechanismCheck:
+        """The mechanism check on an arm's models at its selected learning rate."""
+        if schedule not in self._checks:
+
+            def check() -> MechanismCheck:
+                rates, selected = len(self.config.learning_rates), self.grid(schedule).selected
+                parameters = self.population(schedule).parameters
+                partition = study_partition(self.config)
+                tests = [dataset.test for dataset in self.datasets.values()]
+                count = min(MECHANISM_TRAJECTORIES, self.config.test_trajectories)
+                with one_thread():
+                    return check_mechanism(
+                        message_passing_cell(self.config),
+                        parameters.reshape(len(tests), rates, -1)[:, selected],
+                        np.array(self.config.seeds),
+                        [partition.members(c) for c in range(partition.clusters)],
+                        np.stack([test.states[:count] for test in tests]),
+                        np.stack([test.controls[:count] for test in tests]),
+                        sweeps=self.config.sweeps,
+                        relaxation=self.config.relaxation,
+                    )
+
+            self._checks[schedule] = self.store.load_or_compute(
+                self.mechanism_stage(schedule), MechanismCheck, check
+            )
+        return self._checks[schedule]
+
+    @cached_property
+    def reference(self) -> ReferenceResult:
+        """Selection, comparison, mechanism and verdicts of the reference protocol."""
+        baseline, idea = self.grid(self.config.baseline), self.grid(self.config.schedule)
+        comparison = compare(
+            np.array(self.config.seeds), baseline.selected_scores, idea.selected_scores
+        )
+        checks = [self.mechanism(self.config.baseline), self.mechanism(self.config.schedule)]
+        criteria = mechanism_criteria(checks)
+        mechanism_ok = all(criterion.held for criterion in criteria)
+        (signature,) = (
+            view
+            for view in checks[1].reference_views
+            if (view.unit, view.state) == ("clusters", "trajectory")
+        )
+        practical = practical_verdict(comparison)
+        return ReferenceResult(
+            baseline=baseline,
+            idea=idea,
+            comparison=comparison,
+            signature=signature,
+            criteria=criteria,
+            verdict=comparison_verdict(comparison),
+            practical_verdict=practical,
+            system_verdict=system_verdict(practical, mechanism_ok),
+            mechanism_ok=mechanism_ok,
+            confirmed=confirmed(signature),
+        )
+
+
+_ARMS = ("baseline", "schedule", "baseline_grid_seeds")  # they do not touch an arm's training
+
+
+class one_thread:  # noqa: N801 - reads as a statement: with one_thread():
+    """Runs PyTorch on one thread, then restores the count.
+
+    These products are too small to share: a second thread gains little on a quiet machine and
+    costs an order of magnitude on a busy one, where threads wait for each other.
+    """
+
+    def __enter__(self) -> None:
+        self.before = torch.get_num_threads()
+        torch.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_num_threads(self.before)
+
+
+def open_study(
+    profile: str = "reference",
+    settings: dict | None = None,
+    artifacts: str | Path = "",
+    *,
+    progress: Callable[[str], None] = print,
+) -> Study:
+    """A study by profile and settings; what notebooks start from.
+
+    Args:
+        profile: quick, reference or full.
+        settings: fields of ``StudyConfig`` to replace.
+        artifacts: directory of the artifacts; ``artifacts`` beside the package if empty.
+        progress: called with one line a block of work.
+
+    Raises:
+        ValueError: for an unknown profile or setting, a wrong type or a value out of range.
+    """
+    root = Path(artifacts) if artifacts else default_root()
+    return Study(study_config(profile, settings), ArtifactStore(root, progress))

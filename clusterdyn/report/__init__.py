@@ -1,0 +1,1 @@
+"""From notebooks to an offline HTML report: run, render, publish."""

@@ -1,0 +1,302 @@
+"""Training a whole population of models side by side, in plain PyTorch.
+
+Every (seed, learning rate) pair is one row of a flat parameter matrix (S, P). Rows never mix: a
+row's loss, gradient, clipping and Adam step are those of a model trained alone.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clusterdyn.adjoint import RolloutGradient
+from clusterdyn.datasets import Dataset, Trajectories, minibatch_order
+from clusterdyn.model import MessagePassingCell
+from clusterdyn.schedules import Schedule
+from clusterdyn.streams import seed_streams
+from clusterdyn.sweeps import Ledger, ledger, rollout
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How each model is trained.
+
+    Attributes:
+        epochs: passes over the training split.
+        batch_size: B.
+        sweeps: K, a time step.
+        relaxation: eta in (0, 1].
+        clip_norm: largest gradient norm of a model.
+        dtype: "float32" or "float64".
+        device: as PyTorch names it.
+    """
+
+    epochs: int = 12
+    batch_size: int = 20
+    sweeps: int = 3
+    relaxation: float = 0.5
+    clip_norm: float = 1.0
+    dtype: str = "float32"
+    device: str = "cpu"
+
+    def tensor(self, values: np.ndarray) -> Tensor:
+        """Values on the device, in the training precision."""
+        return torch.as_tensor(values, dtype=getattr(torch, self.dtype), device=self.device)
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """A model whose loss or gradient stopped being finite; it was frozen before that step."""
+
+    seed: int
+    learning_rate: float
+    step: int
+
+
+@dataclass(frozen=True)
+class TrainedPopulation:
+    """Models after training; row s belongs to ``seeds[s]`` and ``learning_rates[s]``.
+
+    Attributes:
+        seeds: (S,), int64.
+        learning_rates: (S,), float64.
+        parameters: (S, P), in the training precision.
+        train_loss: (epochs, S), MSE averaged over the epoch's minibatches, standardised units.
+        validation_loss: (epochs, S), MSE at the end of each epoch.
+        test_mse: (S,), MSE after the last epoch; infinity for a diverged model.
+        training_choices: (epochs, C), cluster updates a model and trajectory, all models' mean.
+        test_ledger: what the schedule did on the test split.
+        divergences: models that were frozen.
+        seconds: time that the optimiser steps took.
+    """
+
+    seeds: np.ndarray
+    learning_rates: np.ndarray
+    parameters: np.ndarray
+    train_loss: np.ndarray
+    validation_loss: np.ndarray
+    test_mse: np.ndarray
+    training_choices: np.ndarray
+    test_ledger: Ledger
+    divergences: tuple[Divergence, ...]
+    seconds: float
+
+
+class Adam:
+    """Adam with a learning rate a model and a norm clip a model, on a flat population (S, P).
+
+    Source: Kingma and Ba 2015, algorithm 1, with the defaults of ``torch.optim.Adam``.
+    """
+
+    beta1, beta2, epsilon = 0.9, 0.999, 1e-8
+
+    def __init__(self, parameters: Tensor, learning_rates: Tensor, clip_norm: float) -> None:
+        self.learning_rates = learning_rates.unsqueeze(1)  # (S, 1)
+        self.clip_norm = clip_norm
+        self.first_moment = torch.zeros_like(parameters)
+        self.second_moment = torch.zeros_like(parameters)
+        self.steps = 0
+
+    def step(self, parameters: Tensor, gradient: Tensor, alive: Tensor) -> Tensor:
+        """Moves the rows that are alive and stay finite, in place.
+
+        Args:
+            parameters: (S, P), changed in place.
+            gradient: (S, P).
+            alive: bool, (S,).
+
+        Returns:
+            Which rows moved, bool, (S,).
+        """
+        self.steps += 1
+        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        gradient = gradient * (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)
+        self.first_moment.lerp_(gradient, 1 - self.beta1)
+        self.second_moment.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
+        rates = self.learning_rates / (1 - self.beta1**self.steps)
+        root = self.second_moment.sqrt() / (1 - self.beta2**self.steps) ** 0.5
+        moved = parameters - rates * self.first_moment / (root + self.epsilon)
+        alive = alive & moved.isfinite().all(dim=1)
+        parameters.copy_(torch.where(alive.unsqueeze(1), moved, parameters))
+        return alive
+
+
+def mean_squared_error(predictions: Tensor, states: Tensor) -> Tensor:
+    """(S,), over trajectories, time steps and channels.
+
+    Args:
+        predictions: (S, B, T, p).
+        states: (S, B, T + 1, p), the first state included.
+    """
+    return (predictions - states[:, :, 1:]).square().mean(dim=(1, 2, 3))
+
+
+def schedule_generators(seeds: Sequence[int], *, training: bool) -> list[np.random.Generator]:
+    """One generator a model for the draws of its schedule, from the model's seed alone."""
+    streams = [seed_streams(int(seed)) for seed in seeds]
+    return [
+        np.random.default_rng(s.schedule_training if training else s.schedule_evaluation)
+        for s in streams
+    ]
+
+
+def stack_split(
+    datasets: Sequence[Dataset], split: str, config: TrainingConfig
+) -> tuple[Tensor, Tensor]:
+    """One split of all seeds: states (seeds, N, T + 1, p) and controls (seeds, N, T, q)."""
+    splits: list[Trajectories] = [getattr(dataset, split) for dataset in datasets]
+    return (
+        config.tensor(np.stack([s.states for s in splits])),
+        config.tensor(np.stack([s.controls for s in splits])),
+    )
+
+
+def evaluate(
+    cell: MessagePassingCell,
+    parameters: Tensor,
+    schedule: Schedule,
+    states: Tensor,
+    controls: Tensor,
+    seeds: Sequence[int],
+    config: TrainingConfig,
+) -> tuple[Tensor, Ledger]:
+    """MSE (S,) of a population on a split, and what the schedule did there.
+
+    Args:
+        cell: the cell.
+        parameters: (S, P).
+        schedule: the schedule at test time.
+        states: (S, N, T + 1, p).
+        controls: (S, N, T, q).
+        seeds: (S,), of the models.
+        config: gives sweeps and relaxation.
+    """
+    with torch.no_grad():
+        run = rollout(
+            cell.bind(parameters),
+            states[:, :, 0],
+            controls,
+            schedule,
+            schedule_generators(seeds, training=False),
+            sweeps=config.sweeps,
+            relaxation=config.relaxation,
+        )
+        population, batch, horizon = controls.shape[:3]
+        choices = ledger(
+            run.activity, schedule, population=population, batch=batch, horizon=horizon
+        )
+        return mean_squared_error(run.predictions, states), choices
+
+
+def train_population(
+    cell: MessagePassingCell,
+    schedule: Schedule,
+    datasets: dict[int, Dataset],
+    learning_rates: Sequence[float],
+    config: TrainingConfig,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> TrainedPopulation:
+    """Trains one model for each seed and learning rate, all at once.
+
+    Args:
+        cell: the cell; each model starts from its seed's weights.
+        schedule: at training and at test time.
+        datasets: a dataset for each seed.
+        learning_rates: of Adam; every seed is trained at every one.
+        config: the rest.
+        progress: called with one line an epoch.
+
+    Returns:
+        Rows ordered by seed, then by learning rate. The test split is read once, at the end.
+    """
+    roots = {seed: seed_streams(seed) for seed in datasets}
+    seeds = np.repeat(list(datasets), len(learning_rates))  # (S,)
+    rates = np.tile(np.asarray(learning_rates, dtype=np.float64), len(datasets))  # (S,)
+    row = torch.arange(len(datasets), device=config.device).repeat_interleave(len(learning_rates))
+
+    initial = np.stack([cell.initial_parameters(roots[seed].weights) for seed in datasets])
+    parameters = config.tensor(initial)[row]  # (S, P)
+    splits = list(datasets.values())
+    states, controls = stack_split(splits, "train", config)
+    order = np.stack(
+        [
+            minibatch_order(
+                roots[seed].minibatches, states.shape[1], config.batch_size, config.epochs
+            )
+            for seed in datasets
+        ]
+    )  # (seeds, epochs, steps, B)
+    validation = [split[row] for split in stack_split(splits, "validation", config)]
+
+    gradient_of = RolloutGradient(
+        cell,
+        schedule,
+        (len(seeds), config.batch_size, controls.shape[2]),
+        sweeps=config.sweeps,
+        relaxation=config.relaxation,
+        like=parameters,
+    )
+    optimiser = Adam(parameters, config.tensor(rates), config.clip_norm)
+    generators = schedule_generators(seeds, training=True)
+    alive = torch.ones(len(seeds), dtype=torch.bool, device=config.device)
+    stopped_at = torch.full((len(seeds),), -1, device=config.device)
+    train_loss, validation_loss, choices = [], [], []
+    seconds = 0.0
+    for epoch in range(config.epochs):
+        started = time.perf_counter()
+        batches = torch.as_tensor(order[:, epoch], device=config.device)[row]  # (S, steps, B)
+        epoch_states = states[row[:, None, None], batches]  # (S, steps, B, T + 1, p)
+        epoch_controls = controls[row[:, None, None], batches]
+        epoch_loss = torch.zeros_like(parameters[:, 0])
+        activity = []
+        for step in range(batches.shape[1]):
+            loss, gradient, active = gradient_of(
+                parameters, epoch_states[:, step], epoch_controls[:, step], generators
+            )
+            finite = loss.isfinite() & gradient.isfinite().all(dim=1)
+            moved = optimiser.step(parameters, gradient, alive & finite)
+            step_number = epoch * batches.shape[1] + step
+            stopped_at = torch.where(alive & ~moved, step_number, stopped_at)
+            alive = moved
+            epoch_loss += loss
+            activity.append(_choice_counts(active))
+        seconds += time.perf_counter() - started
+        train_loss.append(torch.where(alive, epoch_loss / batches.shape[1], torch.nan))
+        held_out, _ = evaluate(cell, parameters, schedule, *validation, seeds, config)
+        validation_loss.append(held_out)
+        choices.append(torch.stack(activity).mean(dim=0))
+        if progress:
+            progress(
+                f"{schedule.name}: epoch {epoch + 1} of {config.epochs}, {len(seeds)} models, "
+                f"{seconds:.1f} s"
+            )
+
+    test = [split[row] for split in stack_split(splits, "test", config)]
+    test_mse, test_ledger = evaluate(cell, parameters, schedule, *test, seeds, config)
+    divergences = tuple(
+        Divergence(int(seeds[s]), float(rates[s]), int(step))
+        for s, step in enumerate(stopped_at)
+        if step >= 0
+    )
+    return TrainedPopulation(
+        seeds=seeds,
+        learning_rates=rates,
+        parameters=parameters.cpu().numpy(),
+        train_loss=torch.stack(train_loss).cpu().numpy(),
+        validation_loss=torch.stack(validation_loss).cpu().numpy(),
+        test_mse=torch.where(alive, test_mse, torch.inf).cpu().numpy(),
+        training_choices=torch.stack(choices).cpu().numpy(),
+        test_ledger=test_ledger,
+        divergences=divergences,
+        seconds=seconds,
+    )
+
+
+def _choice_counts(activity: Sequence[Tensor]) -> Tensor:
+    """(C,): cluster updates of a rollout, averaged over models and trajectories."""
+    stacked = torch.stack(list(activity)).float()  # (updates, C) or (updates, S, B, C)
+    return stacked.flatten(1, -2).mean(dim=1).sum(dim=0) if stacked.ndim > 2 else stacked.sum(0)
