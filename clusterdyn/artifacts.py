@@ -11,7 +11,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import shutil
 import tempfile
 import types
@@ -167,9 +166,9 @@ def _write(directory: Path, key: str, stage: Stage, result: Any) -> None:
             (temporary / name).write_bytes(data)
         if directory.exists():  # damaged, or another run was faster with the same result
             aside = Path(tempfile.mkdtemp(prefix=".replaced-", dir=directory.parent))
-            os.replace(directory, aside / "artifact")
+            directory.replace(aside / "artifact")
             shutil.rmtree(aside, ignore_errors=True)
-        os.replace(temporary, directory)
+        temporary.replace(directory)
     except OSError:
         if not directory.exists():  # else another run has just put the same result there
             raise
@@ -197,7 +196,7 @@ def _encode(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
         return {"array": path}
     if dataclasses.is_dataclass(value):
         return {
-            field.name: _encode(getattr(value, field.name), f"{path}.{field.name}"[:], arrays)
+            field.name: _encode(getattr(value, field.name), f"{path}.{field.name}", arrays)
             for field in dataclasses.fields(value)
         }
     if isinstance(value, Mapping):

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import torch
 
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
 from clusterdyn.plain import train_plain
 from clusterdyn.protocol import arm_schedule, message_passing_cell, study_dataset
+from clusterdyn.threads import torch_threads
 from clusterdyn.training import train_population
 
 
@@ -67,12 +67,8 @@ def run_bench(
     """
     if repeats < 1 or threads < 1:
         raise ValueError(f"repeats and threads must be at least 1; got {repeats} and {threads}")
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
+    with torch_threads(threads):
         return _run(config, repeats, threads, progress)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _run(

@@ -13,6 +13,7 @@ this implementation, and says nothing about whether an update schedule helps.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -247,8 +248,7 @@ def check_law(
         ratios.append(difference / relaxation**2)
     errors = [largest(ratio - predicted) / scale for ratio in ratios]
     extrapolated = [
-        largest(2 * fine - coarse - predicted) / scale
-        for fine, coarse in zip(ratios, ratios[1:], strict=False)
+        largest(2 * fine - coarse - predicted) / scale for fine, coarse in pairwise(ratios)
     ]
     size = torch.stack(sizes).cpu().numpy()
     slope = log_log_slope(RELAXATIONS, size)

@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from clusterdyn.artifacts import ArtifactStore, Stage, default_root
 from clusterdyn.comparison import Comparison, compare
@@ -20,6 +19,7 @@ from clusterdyn.graph import Partition, make_partition, ring
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule, make_schedule
+from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation, train_population
 from clusterdyn.verdicts import (
     MechanismCriterion,
@@ -159,11 +159,13 @@ class Study:
     Args:
         config: the settings.
         store: where artifacts are kept.
+        label: profile and settings in words.
     """
 
-    def __init__(self, config: StudyConfig, store: ArtifactStore) -> None:
+    def __init__(self, config: StudyConfig, store: ArtifactStore, label: str = "") -> None:
         self.config = config
         self.store = store
+        self.label = label
         self._populations: dict[str, TrainedPopulation] = {}
         self._checks: dict[str, MechanismCheck] = {}
 
@@ -188,7 +190,7 @@ class Study:
         if schedule not in self._populations:
 
             def train() -> TrainedPopulation:
-                with one_thread():
+                with torch_threads(1):
                     return train_population(
                         message_passing_cell(self.config),
                         arm_schedule(self.config, schedule),
@@ -232,7 +234,7 @@ class Study:
                 partition = study_partition(self.config)
                 tests = [dataset.test for dataset in self.datasets.values()]
                 count = min(MECHANISM_TRAJECTORIES, self.config.test_trajectories)
-                with one_thread():
+                with torch_threads(1):
                     return check_mechanism(
                         message_passing_cell(self.config),
                         parameters.reshape(len(tests), rates, -1)[:, selected],
@@ -282,21 +284,6 @@ class Study:
 _ARMS = ("baseline", "schedule", "baseline_grid_seeds")  # they do not touch an arm's training
 
 
-class one_thread:  # noqa: N801 - reads as a statement: with one_thread():
-    """Runs PyTorch on one thread, then restores the count.
-
-    These products are too small to share: a second thread gains little on a quiet machine and
-    costs an order of magnitude on a busy one, where threads wait for each other.
-    """
-
-    def __enter__(self) -> None:
-        self.before = torch.get_num_threads()
-        torch.set_num_threads(1)
-
-    def __exit__(self, *_: object) -> None:
-        torch.set_num_threads(self.before)
-
-
 def open_study(
     profile: str = "reference",
     settings: dict | None = None,
@@ -316,4 +303,7 @@ def open_study(
         ValueError: for an unknown profile or setting, a wrong type or a value out of range.
     """
     root = Path(artifacts) if artifacts else default_root()
-    return Study(study_config(profile, settings), ArtifactStore(root, progress))
+    config = study_config(profile, settings)
+    changes = [f"{name} = {getattr(config, name)}" for name in sorted(settings or {})]
+    label = ", ".join([f"profile {profile}", *changes])
+    return Study(config, ArtifactStore(root, progress), label)

@@ -19,6 +19,8 @@ from clusterdyn.schedules import Schedule
 from clusterdyn.streams import seed_streams
 from clusterdyn.sweeps import Ledger, ledger, rollout
 
+PROGRESS_SECONDS = 2.0  # between lines of progress
+
 
 @dataclass(frozen=True)
 class TrainingConfig:
@@ -208,7 +210,7 @@ def train_population(
         datasets: a dataset for each seed.
         learning_rates: of Adam; every seed is trained at every one.
         config: the rest.
-        progress: called with one line an epoch.
+        progress: called with one line now and then.
 
     Returns:
         Rows ordered by seed, then by learning rate. The test split is read once, at the end.
@@ -245,7 +247,7 @@ def train_population(
     alive = torch.ones(len(seeds), dtype=torch.bool, device=config.device)
     stopped_at = torch.full((len(seeds),), -1, device=config.device)
     train_loss, validation_loss, choices = [], [], []
-    seconds = 0.0
+    seconds, next_line = 0.0, PROGRESS_SECONDS
     for epoch in range(config.epochs):
         started = time.perf_counter()
         batches = torch.as_tensor(order[:, epoch], device=config.device)[row]  # (S, steps, B)
@@ -269,10 +271,11 @@ def train_population(
         held_out, _ = evaluate(cell, parameters, schedule, *validation, seeds, config)
         validation_loss.append(held_out)
         choices.append(torch.stack(activity).mean(dim=0))
-        if progress:
+        if progress and seconds > next_line:
+            next_line = seconds + PROGRESS_SECONDS
             progress(
-                f"{schedule.name}: epoch {epoch + 1} of {config.epochs}, {len(seeds)} models, "
-                f"{seconds:.1f} s"
+                f"train-{schedule.name}: epoch {epoch + 1} of {config.epochs}, "
+                f"{len(seeds)} models, {seconds:.1f} s"
             )
 
     test = [split[row] for split in stack_split(splits, "test", config)]

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from clusterdyn.report.execute import run_notebook
+from clusterdyn.report.kernel import PinnedKernelManager
 from clusterdyn.report.parameters import (
     ParameterError,
     SourceError,
@@ -155,10 +156,9 @@ def test_parameters_reach_the_kernel_and_directories_do_not_reach_the_page(sampl
         if "injected-parameters" in cell.metadata.get("tags", [])
     )
     assert injected.source.splitlines() == [
-        "# Parameters",
-        'profile = "quick"',
-        'settings = {"seeds": [0, 1]}',
-        'artifacts = "…/artifacts"',
+        "profile = 'quick'",
+        "settings = {'seeds': [0, 1]}",
+        "artifacts = '…/artifacts'",
     ]
     everything = json.dumps(sample.executed.notebook, ensure_ascii=False)
     assert str(sample.source.parent) not in everything and sys.prefix not in everything
@@ -203,15 +203,18 @@ def test_neither_home_nor_kernelspec_nor_backend_nor_cwd_of_the_user_matter(
 import logging
 from pathlib import Path
 
+Path("here.txt").write_text("the kernel's working directory")
+logging.getLogger("matplotlib.font_manager").warning("building the font cache")
+""",
+        """
 from matplotlib import pyplot as plt
 
 from clusterdyn.display import show_figure
 
-Path("here.txt").write_text("the kernel's working directory")
-logging.getLogger("matplotlib.font_manager").warning("building the font cache")
+assert "inline" in plt.get_backend()
 figure, axes = plt.subplots()
+show_figure(figure, name="empty", alt="Empty axes.", caption="Nothing.")
 """,
-        'show_figure(figure, name="empty", alt="Empty axes.", caption="Nothing.")',
         "print('one line per block')",
         figures=1,
     )
@@ -238,7 +241,8 @@ figure, axes = plt.subplots()
         text=True,
     )
     # Neither ipykernel, the debugger, papermill nor matplotlib has anything to say.
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.stderr, run.returncode) == ("", 0)
+    assert (tmp_path / "work" / "kernel.log").read_text() == ""
     lines = [re.sub(r"\d+\.\d s", "T s", line) for line in run.stdout.splitlines()]
     assert lines == [
         "case  cell 1/5  T s",
@@ -303,7 +307,7 @@ def test_a_notebook_that_breaks_is_kept_aside_and_the_earlier_report_stays(
     kept = tmp_path / "failed" / "case.ipynb"
     assert str(failure.value).endswith(f"kept at {kept}")
     assert "\n" not in str(failure.value)
-    assert cell in kept.read_text().replace("\\n", "\n")[:] or nbformat.read(kept, as_version=4)
+    assert cell in [kept_cell.source for kept_cell in nbformat.read(kept, as_version=4).cells]
     assert {p.name: p.read_text() for p in report.iterdir()} == {
         "index.html": "earlier",
         "results.json": "earlier",
@@ -332,10 +336,25 @@ def test_a_notebook_that_does_not_show_what_it_declares_has_failed(
     assert (tmp_path / "failed" / "case.ipynb").exists()
 
 
+def test_the_kernel_is_this_python_told_to_be_quiet_with_its_files_in_one_place(tmp_path):
+    manager = PinnedKernelManager(scratch=str(tmp_path), kernel_name="somebody-elses")
+    spec = manager.kernel_spec
+    assert spec.argv[:4] == [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher"]
+    assert "--log-level=40" in spec.argv
+    assert spec.env.pop("PYDEVD_DISABLE_FILE_VALIDATION") == "1"
+    assert spec.env.pop("MPLBACKEND").endswith("inline")
+    assert {"MPLCONFIGDIR", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"} <= set(spec.env)
+    places = [*spec.env.values(), manager.connection_file]
+    assert all(Path(place).is_relative_to(tmp_path) for place in places)
+
+
 def test_a_kernel_that_does_not_start_is_a_failure(write_notebook, monkeypatch):
     source = write_notebook()
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     with pytest.raises(NotebookFailure, match="case could not start its kernel: FileNotFoundError"):
+        run(source)
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(NotebookFailure, match="case could not start its kernel: RuntimeError"):
         run(source)
 
 

@@ -21,7 +21,7 @@ from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from clusterdyn.report.kernel import PinnedKernelManager
+from clusterdyn.report.kernel import LOG, PinnedKernelManager
 from clusterdyn.report.parameters import check_parameters, notebook_title, read_source
 from clusterdyn.report.verify import (
     INJECTED,
@@ -87,7 +87,9 @@ def run_notebook(
     workdir.mkdir(parents=True, exist_ok=True)
     converted = workdir / f"{name}.converted.ipynb"
     executed = workdir / f"{name}.executed.ipynb"
-    executed.unlink(missing_ok=True)
+    log = workdir / LOG
+    for earlier in (executed, log):
+        earlier.unlink(missing_ok=True)
     nbformat.write(notebook, converted)
 
     watch = _Watch(name, notebook, progress)
@@ -96,7 +98,7 @@ def run_notebook(
         result = nbformat.read(executed, as_version=4)
         check_finished(result, name)
     except Exception as error:
-        what = _what_happened(error, watch, cell_timeout)
+        what = _what_happened(error, watch, cell_timeout, log)
         kept = _keep(executed if executed.exists() else converted, Path(failed_dir), name)
         raise NotebookFailure(f"{name} {what}. {kept}") from error
     figures = shown_figures(result)
@@ -193,11 +195,13 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _what_happened(error: Exception, watch: _Watch, cell_timeout: int) -> str:
+def _what_happened(error: Exception, watch: _Watch, cell_timeout: int, log: Path) -> str:
     if isinstance(error, NotebookFailure):
         return str(error)
     if watch.cell is None:
-        return f"could not start its kernel: {type(error).__name__}: {one_line(str(error))}"
+        last_words = log.read_text(errors="replace").splitlines()[-1:] if log.exists() else []
+        reason = " ".join([f"{type(error).__name__}: {error}", *last_words])
+        return f"could not start its kernel: {one_line(reason)}"
     place = where(watch.cell, watch.notebook)
     if isinstance(error, PapermillExecutionError):
         return f"failed in {place}: {one_line(f'{error.ename}: {error.evalue}')}"

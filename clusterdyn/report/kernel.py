@@ -13,6 +13,9 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 from traitlets import Unicode, default
 
+LOG = "kernel.log"
+"""Where a kernel's own words go, in its scratch directory."""
+
 
 def kernel_environment(scratch: Path) -> dict[str, str]:
     """Computes the variables that a kernel gets on top of this process's environment.
@@ -60,6 +63,12 @@ class PinnedKernelManager(AsyncKernelManager):
             display_name="Python 3",
             language="python",
         )
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **options: object) -> None:
+        # What a kernel has to say about itself, most of it while it is stopped, is not for the
+        # terminal. What its cells print comes over the wire.
+        with (Path(self.scratch) / LOG).open("ab") as log:
+            await super()._async_launch_kernel(kernel_cmd, stdout=log, stderr=log, **options)
 
     @default("connection_file")
     def _connection_file_in_scratch(self) -> str:

@@ -128,9 +128,9 @@ def normalise(notebook: NotebookNode, parameters: Mapping[str, object]) -> Noteb
         tags = cell.metadata.get("tags", [])
         cell.metadata = NotebookNode(tags=list(tags)) if tags else NotebookNode()
         if INJECTED in tags:
-            for value in parameters.values():
-                if isinstance(value, str) and Path(value).is_absolute():
-                    cell.source = cell.source.replace(value, f"…/{Path(value).name}")
+            cell.source = "\n".join(
+                f"{name} = {_without_directory(value)!r}" for name, value in parameters.items()
+            )
         for output in cell.get("outputs", []):
             if "finished" in about(output):
                 del output["metadata"]["clusterdyn"]["prefix"]
@@ -161,6 +161,12 @@ def _code_cells(notebook: NotebookNode) -> list[NotebookNode]:
         and cell.source.strip()
         and INJECTED not in cell.metadata.get("tags", [])
     ]
+
+
+def _without_directory(value: object) -> object:
+    if isinstance(value, str) and Path(value).is_absolute():
+        return f"…/{Path(value).name}"
+    return value
 
 
 def _check_output(output: NotebookNode, place: str) -> None:

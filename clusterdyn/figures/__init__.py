@@ -1,0 +1,1 @@
+"""The figures of the notebooks: each takes results and returns a ``Picture``."""

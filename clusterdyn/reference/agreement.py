@@ -1,0 +1,129 @@
+"""Published figure beside this run's, each with the rule that says whether they agree.
+
+Seeds are labels here and there: the two programs draw different numbers from the same seed, so
+per-seed values are compared in ascending order, not seed by seed.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from clusterdyn.comparison import SIGNIFICANCE
+from clusterdyn.stats import paired_t_interval
+
+_SETTINGS = frozenset(
+    {
+        "bench_version", "track", "model", "metric_direction", "n_seeds", "n", "n_pairs", "lr",
+        "epochs", "clusters", "histogram_bins", "eta", "eta2", "paired_seeds", "dataset_sizes",
+    }
+)  # fmt: skip
+_SELECTED = ("baseline.best_cfg.lr", "protocol_notes.selected_idea_cfg.lr")
+MEAN_FACTOR = 1.5
+SPREAD_FACTOR = 2.0
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One figure of the published report.
+
+    Attributes:
+        figure: its place in the report's JSON.
+        published, measured: the two values, as text.
+        rule: what "within" asks.
+        within: whether the rule holds.
+        setting: whether the figure was set and not measured.
+    """
+
+    figure: str
+    published: str
+    measured: str
+    rule: str
+    within: bool
+    setting: bool
+
+
+Rule = tuple[str, Callable[[Any, Any], bool]]
+
+
+def agreement(published: dict[str, Any], measured: dict[str, Any]) -> tuple[Agreement, ...]:
+    """Every figure of the published report beside this run's.
+
+    Args:
+        published: ``published_report()``.
+        measured: ``bench_report(...)`` of a study.
+    """
+    rows = []
+    measured_leaves = dict(_leaves(_ordered(measured)))
+    differences = published["comparison"]["per_seed_diffs"]
+    for figure, value in _leaves(_ordered(published)):
+        ours = measured_leaves.get(figure)
+        words, holds = _rule(figure, differences)
+        within = ours is not None and bool(holds(value, ours))
+        setting = _name(figure) in _SETTINGS and figure not in _SELECTED
+        rows.append(Agreement(figure, _text(value), _text(ours), words, within, setting))
+    return tuple(rows)
+
+
+def _rule(figure: str, differences: list[float]) -> Rule:
+    leaf = _name(figure)
+    if figure.startswith("comparison.per_seed_diffs"):
+        spread = 2 * float(np.std(differences, ddof=1))
+        return f"± {spread:.2g} (2 sd)", lambda p, m: abs(m - p) <= spread
+    if figure == "comparison.delta_mean":
+        interval = paired_t_interval(differences)
+        words = f"in the published 95 % interval [{interval.low:.2g}, {interval.high:.2g}]"
+        return words, lambda p, m: interval.low <= m <= interval.high
+    if figure == "comparison.p_value":
+        return (
+            f"same side of {SIGNIFICANCE:g}",
+            lambda p, m: (p < SIGNIFICANCE) == (m < SIGNIFICANCE),
+        )
+    if leaf in ("mean", "observed_linf", "eta2_ratio_range"):
+        return _factor(MEAN_FACTOR)
+    if leaf in ("std", "mde", "mde_rel_pct", "per_seed"):
+        return _factor(SPREAD_FACTOR)
+    if leaf in ("eta", "eta2", "lr"):
+        return "equal", lambda p, m: math.isclose(p, m, rel_tol=1e-9)
+    return "equal", lambda p, m: p == m
+
+
+def _name(figure: str) -> str:
+    """The last field of a place in the report."""
+    return figure.split(".")[-1].split("[")[0]
+
+
+def _factor(factor: float) -> Rule:
+    return f"factor {factor:g}", lambda p, m: p > 0 and m > 0 and 1 / factor <= m / p <= factor
+
+
+def _ordered(report: dict[str, Any]) -> dict[str, Any]:
+    """The report with its per-seed values in ascending order."""
+    return {
+        key: sorted(value)
+        if key in ("per_seed", "per_seed_diffs")
+        else _ordered(value)
+        if isinstance(value, dict)
+        else value
+        for key, value in report.items()
+    }
+
+
+def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        pairs = [(f"{path}.{key}" if path else key, item) for key, item in value.items()]
+    elif isinstance(value, list):
+        pairs = [(f"{path}[{i}]", item) for i, item in enumerate(value)]
+    else:
+        return [(path, value)]
+    return [leaf for place, item in pairs for leaf in _leaves(item, place)]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "—"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
