@@ -37,7 +37,8 @@ from clusterdyn.display import GRID, INK, MUTED, finish, show_figure, show_table
 
 plt.rcParams.update({"text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": MUTED})
 plt.rcParams.update({"xtick.color": MUTED, "ytick.color": MUTED, "grid.color": GRID})
-print("trained 48 models")
+print("trained 24 models", flush=True)
+print("trained 48 models", flush=True)
 """,
     """
 show_table(

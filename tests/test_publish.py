@@ -1,5 +1,6 @@
 """Publishing: a reader sees the whole earlier report or the whole new one, never a mixture."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -255,23 +256,38 @@ def test_swap_cut_off_after_two_renames_is_repaired_by_the_next_run(output):
     assert marks(output) == whole("earlier")
 
 
-def test_waiting_for_another_publisher_is_said_once(output):
+def take_lock(output: Path) -> int:
+    handle = os.open(output.with_name(f".{output.name}.lock"), os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return handle
+
+
+def test_publisher_waits_for_the_one_before_and_for_one_that_slips_in_and_says_so_once(output):
     publish_report(output, "earlier")
     lines: list[str] = []
     with staging_directory(output) as staging:
         fill(staging, "new")
-        with publishing._lock(output):
-            waiting = threading.Thread(
-                target=publish, args=(staging, output), kwargs={"progress": lines.append}
-            )
-            waiting.start()
-            deadline = time.monotonic() + 10
-            while not lines and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert marks(output) == whole("earlier")
+        first = take_lock(output)
+        waiting = threading.Thread(
+            target=publish, args=(staging, output), kwargs={"progress": lines.append}
+        )
+        waiting.start()
+        deadline = time.monotonic() + 10
+        while not lines and time.monotonic() < deadline:
+            time.sleep(0.01)
+        # The first one removes its lock file, and another run makes and locks a new one before the
+        # waiting run wakes up.
+        output.with_name(".reports.lock").unlink()
+        second = take_lock(output)
+        os.close(first)
+        waiting.join(0.5)
+        assert waiting.is_alive() and marks(output) == whole("earlier")
+        output.with_name(".reports.lock").unlink()
+        os.close(second)
         waiting.join(10)
     assert lines == [f"waiting for another run that is publishing to {output}"]
     assert marks(output) == whole("new")
+    assert list(output.parent.iterdir()) == [output]
 
 
 @pytest.mark.parametrize("publishers", [2, 8])

@@ -1,0 +1,167 @@
+"""The two JSON files of a report, and the schemas that they are checked against."""
+
+import dataclasses
+import hashlib
+import json
+import math
+import platform
+from importlib import metadata, resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+
+from clusterdyn.artifacts import PACKAGE
+from clusterdyn.config import StudyConfig, canonical_json
+from clusterdyn.protocol import Study
+from clusterdyn.provenance import source_commit
+from clusterdyn.reference.agreement import agreement
+from clusterdyn.reference.bench_report import bench_report
+from clusterdyn.reference.published import published_report
+from clusterdyn.verdicts import RULES
+
+NOTEBOOKS = PACKAGE.parent / "notebooks"
+SCHEMA_VERSION = 1
+_REPORT_SOURCES = (".py", ".j2", ".css", ".json")
+
+
+def report_source_hash() -> str:
+    """sha256 over all that a report is made from: package, notebooks and pinned requirements."""
+    files = [path for path in PACKAGE.rglob("*") if path.suffix in _REPORT_SOURCES]
+    files += [*NOTEBOOKS.glob("*.py"), PACKAGE.parent / "requirements.txt"]
+    digest = hashlib.sha256()
+    for path in sorted(files, key=lambda path: path.relative_to(PACKAGE.parent).as_posix()):
+        digest.update(path.relative_to(PACKAGE.parent).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def config_hash(config: StudyConfig) -> str:
+    """sha256 of a config."""
+    return hashlib.sha256(canonical_json(config).encode()).hexdigest()
+
+
+def stale_reasons(report: Path, config: StudyConfig) -> list[str]:
+    """Why a report no longer belongs to the present source and config; empty if it does.
+
+    Args:
+        report: its directory.
+        config: that it should have.
+    """
+    provenance = json.loads((report / "results.json").read_text("utf-8"))["provenance"]
+    reasons = []
+    if provenance["source_sha256"] != report_source_hash():
+        reasons.append("package, notebooks or requirements have changed since it was made")
+    if provenance["config_sha256"] != config_hash(config):
+        reasons.append("it was made with other settings")
+    return reasons
+
+
+def bench_report_of(study: Study) -> dict[str, Any]:
+    """What goes to ``bench_report.json``, checked against its schema."""
+    report = jsonable(bench_report(study.config, study.reference))
+    validate(report, "bench_report")
+    return report
+
+
+def results_of(study: Study) -> dict[str, Any]:
+    """What goes to ``results.json``: everything that the pages show, and more; checked.
+
+    Numbers that are not finite are null.
+    """
+    result, config = study.reference, study.config
+    arms = (config.baseline, config.schedule)
+    report = {
+        "schema_version": SCHEMA_VERSION,
+        "label": study.label,
+        "config": dataclasses.asdict(config),
+        "provenance": {
+            "commit": source_commit(),
+            "source_sha256": report_source_hash(),
+            "config_sha256": config_hash(config),
+            "artifacts": {
+                stage.name: stage.key
+                for arm in arms
+                for stage in (study.training_stage(arm), study.mechanism_stage(arm))
+            },
+            "python": platform.python_version(),
+            "packages": {name: metadata.version(name) for name in ("torch", "numpy", "scipy")},
+            "machine": platform.machine(),
+        },
+        "protocols": {"reference": _reference(study), "strict": None},
+        "arms": {arm: _arm(study, arm) for arm in arms},
+        "mechanism": {arm: study.mechanism(arm) for arm in arms},
+        "agreement": agreement(published_report(), bench_report_of(study)),
+        "rules": RULES,
+        "verdicts": {
+            "comparison": result.verdict,
+            "system_verdict": result.system_verdict,
+            "practical_verdict": result.practical_verdict,
+            "mechanism_ok": int(result.mechanism_ok),
+        },
+    }
+    report = jsonable(report)
+    validate(report, "results")
+    return report
+
+
+def _reference(study: Study) -> dict[str, Any]:
+    result = study.reference
+    return {
+        "baseline": study.config.baseline,
+        "idea": study.config.schedule,
+        "comparison": result.comparison,
+        "criteria": result.criteria,
+        "signature": result.signature,
+    }
+
+
+def _arm(study: Study, arm: str) -> dict[str, Any]:
+    population, grid = study.population(arm), study.grid(arm)
+    shape = grid.scores.shape
+    return {
+        "learning_rates": grid.learning_rates,
+        "seeds": study.config.seeds,
+        "test_mse": grid.scores,
+        "grid_seeds": grid.grid_seeds,
+        "grid_means": grid.means,
+        "selected": grid.selected,
+        "selected_at_edge": grid.at_edge,
+        "final_train_loss": population.train_loss[-1].reshape(shape),
+        "final_validation_loss": population.validation_loss[-1].reshape(shape),
+        "ledger": population.test_ledger,
+        "divergences": population.divergences,
+    }
+
+
+def jsonable(value: Any) -> Any:
+    """Plain JSON for dataclasses, arrays and numbers; what is not finite becomes None."""
+    if dataclasses.is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, dict):
+        return {key: jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def validate(report: Any, schema: str) -> None:
+    """Checks a report against ``schemas/NAME.schema.json`` of the package.
+
+    Raises:
+        jsonschema.ValidationError: if it does not conform.
+    """
+    place = resources.files("clusterdyn.report").joinpath(f"schemas/{schema}.schema.json")
+    jsonschema.Draft202012Validator(json.loads(place.read_text("utf-8"))).validate(report)
+
+
+def dump(report: Any) -> str:
+    """JSON text, the same bytes for the same values."""
+    return json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
