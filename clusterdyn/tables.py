@@ -94,16 +94,17 @@ def ledger(study: Study) -> Table:
     return Table(
         (
             "arm",
-            "node updates a time step",
-            "cluster updates a time step",
-            "largest share of a cluster",
-            "entropy of the choice",
+            "node updates",
+            "cluster updates",
+            "largest share",
+            "entropy",
             "largest age [sweeps]",
         ),
         [[*row[:4], "—" if np.isnan(row[4]) else row[4], row[5]] for row in rows],
-        "Ledger of the selected models on the test split, means over seeds. The entropy is 1 when "
-        "all clusters are updated alike, and has no meaning for one cluster; the age counts "
-        f"sweeps since a node's last update, of {study.config.sweeps * study.config.horizon} in a "
+        "Ledger of the selected models on the test split, means over seeds. Updates count a time "
+        "step; the largest share is that of one cluster. The entropy is 1 when all clusters are "
+        "updated alike, and has no meaning for one cluster; the age counts sweeps since a node's "
+        f"last update, of {study.config.sweeps * study.config.horizon} in a "
         "rollout.",
     )
 

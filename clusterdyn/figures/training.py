@@ -144,7 +144,6 @@ def cluster_choices(study: Study) -> Picture:
         )
         bottom += training[:, cluster]
     label(axes[0, 0], title="While training, all models", x="epoch", y="share of updates")
-    legend(axes[0, 0], ncols=2, loc="lower left")
     selected = slice(study.grid(arm).selected, None, len(study.config.learning_rates))
     share = population.test_ledger.share[selected]
     bottom = np.zeros(len(share))
@@ -158,6 +157,8 @@ def cluster_choices(study: Study) -> Picture:
         )
         bottom += share[:, cluster]
     label(axes[0, 1], title="At test, selected models", x="seed")
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=9)
     most = int(share.mean(axis=0).argmax())
     return Picture(
         figure,

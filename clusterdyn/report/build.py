@@ -183,12 +183,12 @@ def render_index(
 
 def _table(rows: list[dict[str, Any]], caption: str) -> Markup:
     cells = [
-        (row["figure"], row["published"], row["measured"], row["rule"], row["within"])
+        (row["figure"], row["published"], row["measured"], row["within"], row["rule"])
         for row in rows
     ]
     data, _ = table_output(
         cells,
-        columns=("figure", "reference", "this run", "rule", "within"),
+        columns=("figure", "reference", "this run", "within", "rule"),
         caption=caption,
         align=("left", "right", "right", "left", "left"),
     )
