@@ -1,0 +1,385 @@
+"""Settings: what the profiles are, and a sentence for everything that is not allowed."""
+
+import dataclasses
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+
+from clusterdyn.config import (
+    PROFILES,
+    StudyConfig,
+    canonical_json,
+    parse_settings,
+    study_config,
+)
+from clusterdyn.training import TrainingConfig
+
+
+def refuse(sentence: str, profile: str = "reference", **settings) -> None:
+    """Asserts that the settings are refused with a sentence that holds the given words."""
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        study_config(profile, settings)
+
+
+# Profiles.
+
+
+def test_reference_profile_is_the_published_trial():
+    config = study_config("reference")
+    assert config.learning_rates == (0.001, 0.003, 0.01)
+    assert config.seeds == (0, 1, 2, 3, 4, 5, 6, 7)
+    assert config.baseline_grid_seeds == 4
+    assert (config.epochs, config.batch_size, config.clip_norm) == (12, 20, 1.0)
+    assert (config.train_trajectories, config.test_trajectories) == (400, 100)
+    assert (config.clusters, config.bins, config.partition) == (4, 4, "contiguous")
+    assert (config.nodes, config.channels, config.horizon) == (16, 4, 4)
+    assert (config.sweeps, config.relaxation) == (3, 0.5)
+    assert (config.baseline, config.schedule) == ("full", "histogram")
+    assert (config.dtype, config.device) == ("float32", "cpu")
+    assert config == StudyConfig()
+
+
+def test_quick_profile_is_the_same_study_but_smaller():
+    quick, reference = study_config("quick"), study_config("reference")
+    for name in ("clusters", "partition", "bins", "sweeps", "relaxation", "horizon", "schedule"):
+        assert getattr(quick, name) == getattr(reference, name)
+
+    def size(config: StudyConfig) -> int:
+        models = len(config.seeds) * len(config.learning_rates)
+        return models * config.epochs * config.train_trajectories * config.nodes * config.channels
+
+    assert size(quick) < size(reference) / 30
+
+
+def test_profiles_are_quick_reference_and_full():
+    assert list(PROFILES) == ["quick", "reference", "full"]
+
+
+@pytest.mark.parametrize("profile", ["strict", "", "Quick"])
+def test_an_unknown_profile_is_refused_with_the_known_ones(profile):
+    refuse(f"profile must be one of quick, reference, full; got {profile!r}", profile)
+
+
+def test_settings_replace_fields_of_the_profile_and_nothing_else():
+    config = study_config("quick", {"relaxation": 0.25, "seeds": [5, 3]})
+    assert config == dataclasses.replace(study_config("quick"), relaxation=0.25, seeds=(5, 3))
+
+
+def test_training_gets_its_own_fields():
+    config = study_config("quick", {"epochs": 2, "clip_norm": 0.5, "dtype": "float64"})
+    assert config.training() == TrainingConfig(
+        epochs=2,
+        batch_size=20,
+        sweeps=3,
+        relaxation=0.5,
+        clip_norm=0.5,
+        dtype="float64",
+        device="cpu",
+    )
+
+
+def test_a_config_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        study_config("quick").epochs = 5
+
+
+# Names and types.
+
+
+@pytest.mark.parametrize("name", ["lr", "relaxtion", "Sweeps", "sweeps ", "seed", "", "__class__"])
+def test_an_unknown_setting_is_refused_with_the_known_ones(name):
+    refuse(f"unknown setting {name!r}; the settings are nodes, channels, clusters", **{name: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("sweeps", value) for value in (3.0, "3", True, None, [3], 2.5, math.nan)],
+        ("nodes", np.int64(16)),
+        ("partition_seed", False),
+    ],
+)
+def test_a_whole_number_is_a_whole_number(name, value):
+    refuse(f"{name} must be a whole number; got {value!r}", **{name: value})
+
+
+@pytest.mark.parametrize("value", ["0.5", "1e-3", True, False, None, [0.5], 1 + 0j])
+def test_a_number_is_a_number(value):
+    refuse(f"relaxation must be a number; got {value!r}", relaxation=value)
+
+
+@pytest.mark.parametrize("name", ["partition", "schedule", "dtype", "device"])
+@pytest.mark.parametrize("value", [1, None, True, ["full"]])
+def test_a_text_is_a_text(name, value):
+    refuse(f"{name} must be a text; got {value!r}", **{name: value})
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 12e5678])
+def test_a_number_is_finite(value):
+    refuse(f"relaxation must be finite; got {value}", relaxation=value)
+    refuse(f"clip_norm must be finite; got {value}", clip_norm=value)
+    refuse(f"each of learning_rates must be finite; got {value}", learning_rates=[0.1, value])
+
+
+def test_a_whole_number_will_do_for_a_number():
+    config = study_config("quick", {"relaxation": 1, "clip_norm": 2, "learning_rates": [1, 0.5]})
+    assert (config.relaxation, config.clip_norm) == (1.0, 2.0)
+    assert config.learning_rates == (1.0, 0.5)
+    for value in (config.relaxation, config.clip_norm, *config.learning_rates):
+        assert type(value) is float
+
+
+@pytest.mark.xfail(reason="float() of such a number raises OverflowError", strict=True)
+def test_a_whole_number_too_large_for_a_number_is_refused_in_a_sentence():
+    refuse("clip_norm must be", clip_norm=10**400)
+
+
+def test_lists_and_tuples_are_the_same_setting():
+    as_list = study_config("quick", {"seeds": [4, 2], "learning_rates": [0.1, 0.2]})
+    as_tuple = study_config("quick", {"seeds": (4, 2), "learning_rates": (0.1, 0.2)})
+    assert as_list == as_tuple
+    assert as_list.seeds == (4, 2)
+    assert canonical_json(as_list) == canonical_json(as_tuple)
+
+
+@pytest.mark.parametrize("name", ["seeds", "learning_rates"])
+@pytest.mark.parametrize("value", ["0,1", "[0, 1]", "(0, 1)", 5, 0.1, None, True])
+def test_a_list_is_a_list_and_no_text(name, value):
+    refuse(f"{name} must be a list of numbers; got {value!r}", **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind", "item"),
+    [
+        ("seeds", [0, 1.0], "a whole number", 1.0),
+        ("seeds", [0, "1"], "a whole number", "1"),
+        ("seeds", [True, 0], "a whole number", True),
+        ("seeds", [[0, 1], 2], "a whole number", [0, 1]),
+        ("learning_rates", [0.1, "1e-3"], "a number", "1e-3"),
+        ("learning_rates", [0.1, True], "a number", True),
+        ("learning_rates", [None], "a number", None),
+    ],
+)
+def test_every_item_of_a_list_has_the_lists_type(name, values, kind, item):
+    refuse(f"each of {name} must be {kind}; got {item!r}", **{name: values})
+
+
+# Ranges.
+
+
+@pytest.mark.parametrize("value", [0, 0.0, 1.5, -0.1, 1.0000001])
+def test_relaxation_lies_in_0_to_1(value):
+    refuse(f"relaxation must lie in (0, 1]; got {value:g}", relaxation=value)
+
+
+@pytest.mark.parametrize("value", [1.0, 1e-9])
+def test_relaxation_may_be_1_and_small(value):
+    assert study_config("quick", {"relaxation": value}).relaxation == value
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "channels",
+        "bins",
+        "sweeps",
+        "horizon",
+        "train_trajectories",
+        "validation_trajectories",
+        "test_trajectories",
+        "batch_size",
+        "epochs",
+    ],
+)
+@pytest.mark.parametrize("value", [0, -1])
+def test_counts_are_positive(name, value):
+    refuse(f"{name} must be positive; got {value}", **{name: value})
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_the_clip_norm_is_positive(value):
+    refuse(f"clip_norm must be positive; got {value}", clip_norm=value)
+
+
+def test_a_batch_is_not_larger_than_the_training_split():
+    refuse("batch_size must not exceed train_trajectories (400); got 401", batch_size=401)
+    refuse("must not exceed train_trajectories (10); got 20", train_trajectories=10)
+    assert study_config("reference", {"batch_size": 400}).batch_size == 400
+
+
+@pytest.mark.parametrize("seeds", [[], [3]])
+def test_one_seed_makes_no_pair(seeds):
+    refuse(f"seeds must hold at least 2 seeds to form pairs; got {tuple(seeds)}", seeds=seeds)
+
+
+def test_seeds_do_not_repeat():
+    sentence = "seeds must not repeat: [1, 4] stand more than once in [4, 1, 1, 2, 4]"
+    refuse(sentence, seeds=[4, 1, 1, 2, 4])
+
+
+def test_learning_rates_do_not_repeat():
+    refuse("learning_rates must not repeat: [1.0]", learning_rates=[1, 0.5, 1.0])
+
+
+@pytest.mark.parametrize("settings", [{"seeds": [0, -1, 2, 3]}, {"partition_seed": -2}])
+def test_seeds_are_not_negative(settings):
+    refuse("seeds must not be negative; got seeds=[0, ", **settings)
+
+
+@pytest.mark.parametrize("rates", [[], [0.1, 0.0], [-0.1]])
+def test_learning_rates_are_positive_and_at_least_one(rates):
+    refuse("learning_rates must be positive and at least one", learning_rates=rates)
+
+
+@pytest.mark.parametrize("count", [0, 9, -1])
+def test_the_baselines_grid_averages_some_of_the_seeds(count):
+    refuse(
+        f"baseline_grid_seeds must lie between 1 and the number of seeds (8); got {count}",
+        baseline_grid_seeds=count,
+    )
+
+
+def test_precision_is_single_or_double():
+    refuse("dtype must be float32 or float64; got 'float16'", dtype="float16")
+
+
+def test_the_two_arms_differ():
+    refuse("must differ; both are 'full'", schedule="full")
+    refuse("must differ; both are 'random'", schedule="random", baseline="random")
+
+
+@pytest.mark.parametrize("arm", ["baseline", "schedule"])
+def test_an_unknown_schedule_is_refused_with_the_known_ones(arm):
+    sentence = (
+        "schedule must be one of full, sequential, cluster_sequential, round_robin, random, "
+        "histogram; got 'greedy'"
+    )
+    refuse(sentence, **{arm: "greedy"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"clusters": 3}, "3 clusters do not fit 16 nodes"),
+        ({"clusters": 0}, "0 clusters do not fit 16 nodes"),
+        ({"clusters": 32, "partition": "strided"}, "32 clusters do not fit 16 nodes"),
+        ({"nodes": 10, "partition": "random"}, "4 clusters do not fit 10 nodes"),
+        ({"partition": "coloring"}, "16 nodes has 2 clusters; got clusters=4: set clusters=2"),
+        (
+            {"partition": "coloring", "nodes": 7, "clusters": 2},
+            "7 nodes has 3 clusters; got clusters=2: set clusters=3",
+        ),
+        ({"partition": "metis"}, "partition must be one of contiguous, strided, random, coloring"),
+        ({"nodes": 2, "clusters": 1}, "a ring needs at least 3 nodes; got nodes=2"),
+    ],
+)
+def test_a_partition_fits_the_graph(settings, sentence):
+    refuse(sentence, **settings)
+
+
+def test_partitions_that_fit_are_taken():
+    for settings in (
+        {"partition": "coloring", "clusters": 2},
+        {"partition": "coloring", "nodes": 7, "clusters": 3},
+        {"partition": "random", "nodes": 12, "clusters": 6, "partition_seed": 9},
+    ):
+        config = study_config("reference", settings)
+        assert {name: getattr(config, name) for name in settings} == settings
+
+
+# Settings as text.
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("epochs=3", "epochs", 3),
+        ("relaxation=0.25", "relaxation", 0.25),
+        ("relaxation=1e-3", "relaxation", 0.001),
+        ("relaxation=1", "relaxation", 1.0),
+        ("partition=strided", "partition", "strided"),
+        ('partition="strided"', "partition", "strided"),
+        ("seeds=4,7", "seeds", (4, 7)),
+        ("seeds= 4 , 7 ", "seeds", (4, 7)),
+        ("seeds=[4, 7]", "seeds", (4, 7)),
+        ("learning_rates=1e-3,0.01", "learning_rates", (0.001, 0.01)),
+        ("learning_rates=0.5", "learning_rates", (0.5,)),
+        (" epochs =3", "epochs", 3),
+    ],
+)
+def test_a_setting_is_written_name_equals_value(text, name, value):
+    found = getattr(study_config("quick", parse_settings([text])), name)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_several_settings_are_read_together():
+    settings = parse_settings(["epochs=3", "seeds=1,2", "schedule=round_robin"])
+    assert settings == {"epochs": 3, "seeds": [1, 2], "schedule": "round_robin"}
+
+
+def test_no_settings_are_none():
+    assert parse_settings([]) == {}
+
+
+@pytest.mark.parametrize("text", ["epochs", "", "=3", "  =3"])
+def test_a_text_without_name_and_equals_sign_is_refused(text):
+    with pytest.raises(ValueError, match=re.escape(f"written NAME=VALUE; got {text!r}")):
+        parse_settings([text])
+
+
+def test_a_setting_given_twice_is_refused():
+    with pytest.raises(ValueError, match="setting 'epochs' is given twice"):
+        parse_settings(["epochs=3", "sweeps=1", "epochs=3"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("epochs=3.0", "epochs must be a whole number; got 3.0"),
+        ("epochs=true", "epochs must be a whole number; got True"),
+        ("epochs=three", "epochs must be a whole number; got 'three'"),
+        ("epochs=", "epochs must be a whole number; got ''"),
+        ('relaxation="0.5"', "relaxation must be a number; got '0.5'"),
+        ("relaxation=null", "relaxation must be a number; got None"),
+        ("relaxation=0.5=1", "relaxation must be a number; got '0.5=1'"),
+        ("relaxation=12e5678", "relaxation must be finite; got inf"),
+        ("relaxation=NaN", "relaxation must be finite; got nan"),
+        ("relaxation=-Infinity", "relaxation must be finite; got -inf"),
+        ("partition=4", "partition must be a text; got 4"),
+        ("seeds=0-7", "seeds must be a list of numbers; got '[0-7]'"),
+        ("seeds=0,", "seeds must be a list of numbers; got '[0,]'"),
+        ("seeds=0,x", "seeds must be a list of numbers"),
+        ("seeds=0,0.5", "each of seeds must be a whole number; got 0.5"),
+        ("seeds=", "seeds must hold at least 2 seeds to form pairs; got ()"),
+        ("seeds=3", "seeds must hold at least 2 seeds to form pairs; got (3,)"),
+        ("learning_rates=", "learning_rates must be positive and at least one; got []"),
+        ("lr=0.1", "unknown setting 'lr'"),
+    ],
+)
+def test_bad_text_is_refused_in_the_same_sentences(text, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        study_config("reference", parse_settings([text]))
+
+
+# The hashed form.
+
+
+def test_canonical_json_does_not_depend_on_the_order_of_names():
+    assert canonical_json({"b": 1, "a": (1.0, None)}) == '{"a":[1.0,null],"b":1}'
+    assert canonical_json({"a": [1.0, None], "b": 1}) == '{"a":[1.0,null],"b":1}'
+
+
+def test_canonical_json_of_a_config_holds_every_field():
+    config = study_config("quick")
+    written = json.loads(canonical_json(config))
+    assert list(written) == sorted(field.name for field in dataclasses.fields(config))
+    assert written["learning_rates"] == [0.003, 0.01]
+
+
+def test_canonical_json_has_no_word_for_nan():
+    with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
+        canonical_json({"a": math.nan})
