@@ -55,7 +55,7 @@ class RolloutGradient:
         membership = torch.eye(schedule.partition.clusters)[:, labels]  # (C, n d)
         self.weight_of_cluster = relaxation * membership.to(like)
         self.static_plan: list[tuple[Tensor, Tensor | float]] | None = None
-        if isinstance(schedule, StaticSchedule):
+        if type(schedule).choose is StaticSchedule.choose:
             self.static_plan = [(active, self._weight(active)) for active in schedule.table]
         # Where a relation has a weight: node i hears node j along relation r.
         operators = np.concatenate([np.eye(cell.graph.nodes)[None], cell.graph.relations])
@@ -145,7 +145,7 @@ class RolloutGradient:
     def _weight(self, active: Tensor) -> Tensor | float:
         """w = eta a for each hidden channel: one number, (n d,) or (S, B, n d)."""
         check_active(self.schedule, active)
-        if active.numel() == 1:
+        if active.numel() == 1 and active.item():
             return self.relaxation
         return active.to(self.weight_of_cluster) @ self.weight_of_cluster
 

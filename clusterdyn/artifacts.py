@@ -15,7 +15,9 @@ import shutil
 import tempfile
 import types
 import typing
+import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +28,10 @@ from clusterdyn.config import canonical_json
 
 PACKAGE = Path(__file__).resolve().parent
 SCHEMA_VERSION = 1
+
+_PUT_ATTEMPTS = 100
+# What reading half of an artifact, or one of somebody else's making, can raise.
+_DAMAGE = (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile)
 
 Result = TypeVar("Result")
 
@@ -127,7 +133,7 @@ class ArtifactStore:
         if directory.exists():
             try:
                 result = _read(directory, key, kind)
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except _DAMAGE as error:
                 self.progress(
                     f"warning: artifact {directory.name} is damaged ({error}); computing it again"
                 )
@@ -164,19 +170,36 @@ def _write(directory: Path, key: str, stage: Stage, result: Any) -> None:
     try:
         for name, data in files.items():
             (temporary / name).write_bytes(data)
-        if directory.exists():  # damaged, or another run was faster with the same result
-            aside = Path(tempfile.mkdtemp(prefix=".replaced-", dir=directory.parent))
-            directory.replace(aside / "artifact")
-            shutil.rmtree(aside, ignore_errors=True)
-        temporary.replace(directory)
-    except OSError:
-        if not directory.exists():  # else another run has just put the same result there
-            raise
+        _put(temporary, directory, key, type(result))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def _put(temporary: Path, directory: Path, key: str, kind: type) -> None:
+    """Renames an artifact into place; a damaged one gives way, another run's whole one stays."""
+    for attempt in range(_PUT_ATTEMPTS):
+        try:
+            temporary.replace(directory)
+        except OSError:
+            if attempt == _PUT_ATTEMPTS - 1 or not directory.is_dir():
+                raise
+        else:
+            return
+        try:
+            _read(directory, key, kind)
+        except _DAMAGE:
+            aside = Path(tempfile.mkdtemp(prefix=".replaced-", dir=directory.parent))
+            try:
+                with suppress(FileNotFoundError):  # another run has just moved it
+                    directory.replace(aside / "artifact")
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        else:
+            return
+
+
 def _read(directory: Path, key: str, kind: type[Result]) -> Result:
+    """The result in an artifact; raises one of ``_DAMAGE`` if it is not whole."""
     manifest = json.loads((directory / "manifest.json").read_bytes())
     if manifest["key"] != key:
         raise ValueError("its manifest names another key")

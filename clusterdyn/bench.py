@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from clusterdyn.arms import arm_schedule, message_passing_cell, study_dataset
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
 from clusterdyn.plain import train_plain
-from clusterdyn.protocol import arm_schedule, message_passing_cell, study_dataset
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import train_population
 

@@ -3,10 +3,14 @@
 import dataclasses
 import json
 import math
+import re
 import typing
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from clusterdyn.graph import make_partition, ring
 from clusterdyn.schedules import SCHEDULES, make_schedule
@@ -33,8 +37,8 @@ class StudyConfig:
         learning_rates: of Adam; the grid of both arms.
         clip_norm: largest gradient norm of a model.
         seeds: one model a seed and learning rate.
-        baseline_grid_seeds: how many of the seeds, from the first, the baseline's grid averages
-            (the published trial used 4 of 8; the idea's grid averages all).
+        baseline_grid_seeds: the baseline's grid averages that many seeds from the first, or all
+            if there are fewer (the published trial used 4 of 8; the idea's grid averages all).
         baseline, schedule: the two arms.
         dtype: of training, float32 or float64.
         device: as PyTorch names it.
@@ -78,9 +82,18 @@ class StudyConfig:
         for name in (
             "channels", "bins", "sweeps", "horizon", "train_trajectories",
             "validation_trajectories", "test_trajectories", "batch_size", "epochs", "clip_norm",
+            "baseline_grid_seeds",
         ):  # fmt: skip
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive; got {getattr(self, name)}")
+        for name, why in (
+            ("horizon", "the mechanism check also looks at a state after a time step"),
+            ("clusters", "with one there is nothing to choose"),
+        ):
+            if getattr(self, name) < 2:
+                raise ValueError(
+                    f"{name} must be at least 2, since {why}; got {getattr(self, name)}"
+                )
         if self.batch_size > self.train_trajectories:
             raise ValueError(
                 f"batch_size must not exceed train_trajectories ({self.train_trajectories}); "
@@ -95,22 +108,18 @@ class StudyConfig:
                 raise ValueError(
                     f"{name} must not repeat: {repeats} stand more than once in {list(values)}"
                 )
-        if min(self.seeds) < 0 or self.partition_seed < 0:
+        if not all(0 <= seed < 2**63 for seed in (*self.seeds, self.partition_seed)):
             raise ValueError(
-                f"seeds must not be negative; got seeds={list(self.seeds)} "
+                f"seeds must lie between 0 and 2^63 - 1; got seeds={list(self.seeds)} "
                 f"partition_seed={self.partition_seed}"
             )
         if not self.learning_rates or min(self.learning_rates) <= 0:
             raise ValueError(
                 f"learning_rates must be positive and at least one; got {list(self.learning_rates)}"
             )
-        if not 1 <= self.baseline_grid_seeds <= len(self.seeds):
-            raise ValueError(
-                f"baseline_grid_seeds must lie between 1 and the number of seeds "
-                f"({len(self.seeds)}); got {self.baseline_grid_seeds}"
-            )
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
+        _check_device(self.device)
         if self.baseline == self.schedule:
             raise ValueError(
                 f"baseline and schedule are the two arms and must differ; both are "
@@ -121,6 +130,17 @@ class StudyConfig:
         """The part that training needs."""
         names = [field.name for field in dataclasses.fields(TrainingConfig)]
         return TrainingConfig(**{name: getattr(self, name) for name in names})
+
+
+def _check_device(device: str) -> None:
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        kind = "unknown"
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"device must be cpu or cuda (or cuda:N); got {device!r}")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device is {device!r}, but PyTorch finds no CUDA device here; use cpu")
 
 
 def _typed(name: str, value: Any) -> Any:
@@ -136,7 +156,10 @@ def _typed(name: str, value: Any) -> Any:
 
 def _scalar(name: str, kind: type, value: Any) -> Any:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            raise ValueError(f"{name} must be finite; got a number of that size") from None
     if type(value) is not kind:
         words = {int: "a whole number", float: "a number", str: "a text"}
         raise ValueError(f"{name} must be {words[kind]}; got {value!r}")
@@ -204,11 +227,14 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
         if name in settings:
             raise ValueError(f"setting {name!r} is given twice")
         if name in lists:
-            text = f"[{text.strip().removeprefix('[').removesuffix(']')}]"
-        try:
-            settings[name] = json.loads(text)
-        except ValueError:
-            settings[name] = text
+            items = text.strip().removeprefix("[").removesuffix("]").strip().removesuffix(",")
+            text = f"[{items}]"
+        settings[name] = text
+        # JSON wants a digit before the point; people leave out the 0.
+        for candidate in (text, re.sub(r"(?<!\d)\.(?=\d)", "0.", text)):
+            with suppress(ValueError):
+                settings[name] = json.loads(candidate)
+                break
     return settings
 
 

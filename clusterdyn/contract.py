@@ -116,13 +116,19 @@ def check_schedule(
                 )
             states.copy_(kept[0]), controls.copy_(kept[1])
         for axis, what in ((1, "trajectories"), (0, "models")):
-            states.narrow(axis, 1, states.shape[axis] - 1).mul_(-1.7)
-            controls.narrow(axis, 1, controls.shape[axis] - 1).mul_(-1.7)
-            if not torch.equal(first.select(axis + 2, 0), choices().select(axis + 2, 0)):
-                raise ScheduleError(
-                    f"schedule {schedule.name!r} reads other {what}: its choices for one move "
-                    "when the others change"
-                )
-            states.copy_(kept[0]), controls.copy_(kept[1])
+            last = states.shape[axis] - 1
+            # Once all but the first change, and once all but the last.
+            for changed, watched_row in ((1, 0), (0, last)):
+                states.narrow(axis, changed, last).mul_(-1.7)
+                controls.narrow(axis, changed, last).mul_(-1.7)
+                moved = choices()
+                if not torch.equal(
+                    first.select(axis + 2, watched_row), moved.select(axis + 2, watched_row)
+                ):
+                    raise ScheduleError(
+                        f"schedule {schedule.name!r} reads other {what}: its choices for one move "
+                        "when the others change"
+                    )
+                states.copy_(kept[0]), controls.copy_(kept[1])
     finally:
         states.copy_(kept[0]), controls.copy_(kept[1])

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from clusterdyn.arms import arm_schedule
 from clusterdyn.mechanism import RELAXATIONS
-from clusterdyn.protocol import Study, arm_schedule
+from clusterdyn.protocol import Study
 
 
 def data(study: Study) -> str:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+SUBSTEPS = 40  # Runge-Kutta steps a time step
+
 
 @dataclass(frozen=True)
 class Pendulum:
@@ -68,12 +70,12 @@ def simulate(
     torques: np.ndarray,
     *,
     time_step: float = 0.05,
-    substeps: int = 10,
+    substeps: int = SUBSTEPS,
 ) -> np.ndarray:
     """Integrates the pendulum under a zero-order-held torque by the classical Runge-Kutta method.
 
-    Ten substeps of 5 ms put the error over a time step below 1e-11, far under anything that a
-    model could learn.
+    With 40 substeps a time step of 0.05 s the error stays below 1e-11 over the horizons of this
+    study, far under anything that a model could learn.
 
     Args:
         pendulum: the physical parameters.

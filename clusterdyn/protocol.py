@@ -11,16 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
+from clusterdyn.arms import message_passing_cell, study_dataset, study_partition, train_arm
 from clusterdyn.artifacts import ArtifactStore, Stage, default_root
 from clusterdyn.comparison import Comparison, compare
 from clusterdyn.config import StudyConfig, study_config
-from clusterdyn.datasets import Dataset, pendulum_dataset
-from clusterdyn.graph import Partition, make_partition, ring
+from clusterdyn.datasets import Dataset
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
-from clusterdyn.model import MessagePassingCell
-from clusterdyn.schedules import Schedule, make_schedule
 from clusterdyn.threads import torch_threads
-from clusterdyn.training import TrainedPopulation, train_population
+from clusterdyn.training import TrainedPopulation
 from clusterdyn.verdicts import (
     MechanismCriterion,
     comparison_verdict,
@@ -31,33 +29,6 @@ from clusterdyn.verdicts import (
 )
 
 MECHANISM_TRAJECTORIES = 20  # of the test split, for each seed
-
-
-def message_passing_cell(config: StudyConfig) -> MessagePassingCell:
-    """The cell of all arms."""
-    return MessagePassingCell(ring(config.nodes), config.channels)
-
-
-def study_partition(config: StudyConfig) -> Partition:
-    """The partition of the nodes into clusters."""
-    graph = ring(config.nodes)
-    return make_partition(config.partition, graph, config.clusters, seed=config.partition_seed)
-
-
-def arm_schedule(config: StudyConfig, name: str) -> Schedule:
-    """The schedule of an arm."""
-    return make_schedule(name, ring(config.nodes), study_partition(config), bins=config.bins)
-
-
-def study_dataset(config: StudyConfig, seed: int) -> Dataset:
-    """The data of one seed."""
-    return pendulum_dataset(
-        seed,
-        train=config.train_trajectories,
-        validation=config.validation_trajectories,
-        test=config.test_trajectories,
-        horizon=config.horizon,
-    )
 
 
 @dataclass(frozen=True)
@@ -178,7 +149,7 @@ class Study:
         """What an arm's training depends on."""
         return Stage(
             name=f"train-{schedule}",
-            module="clusterdyn.training",
+            module="clusterdyn.arms",
             config={
                 "schedule": schedule,
                 **{name: value for name, value in vars(self.config).items() if name not in _ARMS},
@@ -188,20 +159,12 @@ class Study:
     def population(self, schedule: str) -> TrainedPopulation:
         """The trained models of an arm, every seed at every learning rate."""
         if schedule not in self._populations:
-
-            def train() -> TrainedPopulation:
-                with torch_threads(1):
-                    return train_population(
-                        message_passing_cell(self.config),
-                        arm_schedule(self.config, schedule),
-                        self.datasets,
-                        self.config.learning_rates,
-                        self.config.training(),
-                        progress=self.store.progress,
-                    )
-
             self._populations[schedule] = self.store.load_or_compute(
-                self.training_stage(schedule), TrainedPopulation, train
+                self.training_stage(schedule),
+                TrainedPopulation,
+                lambda: train_arm(
+                    self.config, schedule, self.datasets, progress=self.store.progress
+                ),
             )
         return self._populations[schedule]
 
@@ -211,7 +174,7 @@ class Study:
         rates = np.array(self.config.learning_rates)
         grid_seeds = len(self.config.seeds)
         if schedule == self.config.baseline:
-            grid_seeds = self.config.baseline_grid_seeds
+            grid_seeds = min(grid_seeds, self.config.baseline_grid_seeds)
         scores = population.test_mse.astype(np.float64).reshape(-1, len(rates))
         return arm_grid(schedule, rates, scores, grid_seeds)
 
@@ -220,7 +183,11 @@ class Study:
         return Stage(
             name=f"mechanism-{schedule}",
             module="clusterdyn.mechanism",
-            config={"selected": self.grid(schedule).selected, **vars(self.config)},
+            config={
+                "selected": self.grid(schedule).selected,
+                "trajectories": MECHANISM_TRAJECTORIES,
+                **vars(self.config),
+            },
             upstream=(self.training_stage(schedule).key,),
         )
 

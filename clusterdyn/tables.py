@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clusterdyn.arms import message_passing_cell
 from clusterdyn.datasets import CONTROL_CHANNELS, STATE_CHANNELS
 from clusterdyn.display import show_table
-from clusterdyn.protocol import Study, message_passing_cell
+from clusterdyn.protocol import Study
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,10 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class Divergence:
-    """A model whose loss or gradient stopped being finite; it was frozen before that step."""
+    """A model whose loss or gradient stopped being finite; it was frozen before that step.
+
+    If only the last step's outcome is not finite, that is the step.
+    """
 
     seed: int
     learning_rate: float
@@ -278,6 +281,10 @@ def train_population(
                 f"{len(seeds)} models, {seconds:.1f} s"
             )
 
+    # A model that its very last step has broken shows only when it is next run.
+    broken = alive & ~validation_loss[-1].isfinite()
+    stopped_at = torch.where(broken, step_number, stopped_at)
+    alive = alive & ~broken
     test = [split[row] for split in stack_split(splits, "test", config)]
     test_mse, test_ledger = evaluate(cell, parameters, schedule, *test, seeds, config)
     divergences = tuple(
@@ -301,5 +308,8 @@ def train_population(
 
 def _choice_counts(activity: Sequence[Tensor]) -> Tensor:
     """(C,): cluster updates of a rollout, averaged over models and trajectories."""
+    shapes = {active.shape for active in activity}
+    if len(shapes) > 1:
+        return sum(_choice_counts([active]) for active in activity)
     stacked = torch.stack(list(activity)).float()  # (updates, C) or (updates, S, B, C)
     return stacked.flatten(1, -2).mean(dim=1).sum(dim=0) if stacked.ndim > 2 else stacked.sum(0)

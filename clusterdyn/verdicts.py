@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from clusterdyn.comparison import EQUIVALENCE_MARGIN, SIGNIFICANCE, Comparison
 from clusterdyn.mechanism import MechanismCheck, ReferenceView
 
@@ -85,11 +87,13 @@ class MechanismCriterion:
 def mechanism_criteria(checks: Sequence[MechanismCheck]) -> tuple[MechanismCriterion, ...]:
     """The parts of rule ``mechanism_ok``, over the checks of all arms."""
     laws = [law for check in checks for law in check.laws]
-    low, high = min(law.slope_low for law in laws), max(law.slope_high for law in laws)
-    coefficient = float(max(law.coefficient_error[0].max() for law in laws))
-    richardson = float(max(law.richardson_error[0].max() for law in laws))
-    first_block = float(max(law.first_block.max() for law in laws))
-    independent = float(max(check.independent_sets.max() for check in checks))
+    # numpy's extremes, unlike Python's, hand on a NaN, and a NaN holds no limit.
+    low = float(np.min([law.slope_low for law in laws]))
+    high = float(np.max([law.slope_high for law in laws]))
+    coefficient = float(np.max([law.coefficient_error[0] for law in laws]))
+    richardson = float(np.max([law.richardson_error[0] for law in laws]))
+    first_block = float(np.max([law.first_block for law in laws]))
+    independent = float(np.max([check.independent_sets for check in checks]))
     slopes = f"in [{SLOPE_RANGE[0]}, {SLOPE_RANGE[1]}]"
     smallest = laws[0].relaxations[0]
     return (

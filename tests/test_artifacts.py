@@ -497,10 +497,6 @@ def assert_one_whole_artifact_each(root: Path) -> None:
         assert bench.directory.name.startswith("train-full-")  # and nothing beside it
 
 
-@pytest.mark.xfail(
-    reason="a writer finds the others' artifact gone between looking and moving it aside",
-    strict=True,
-)
 def test_eight_threads_that_write_one_artifact_leave_one_whole_artifact(tmp_path):
     barrier = threading.Barrier(8)
 
@@ -519,7 +515,6 @@ def test_eight_threads_that_write_one_artifact_leave_one_whole_artifact(tmp_path
     assert_one_whole_artifact_each(tmp_path)
 
 
-@pytest.mark.xfail(reason="as for threads", strict=True)
 def test_eight_processes_that_write_one_artifact_leave_one_whole_artifact(tmp_path):
     context = multiprocessing.get_context("fork")
     barrier = context.Barrier(8)

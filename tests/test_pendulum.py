@@ -173,9 +173,6 @@ def test_fine_simulation_agrees_with_scipy_to_1e_10(pendulum):
         assert_allclose(states[b], expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.xfail(
-    reason="10 substeps leave 5e-10 after four time steps; 20 would leave 4e-11", strict=True
-)
 def test_simulation_as_the_study_runs_it_agrees_with_scipy_to_1e_10():
     initial, torques = study_draws(30, 4, seed=3)
     initial[0] = [math.pi / 2, -1.0]  # corners of the range, where the error is largest

@@ -566,7 +566,6 @@ def test_a_schedule_that_reads_another_model_is_caught():
     refuse(ReadsLastModel(), "'cheat' reads other models")
 
 
-@pytest.mark.xfail(reason="only the choices of the first trajectory are watched", strict=True)
 def test_a_schedule_that_chooses_by_the_first_trajectory_for_all_is_caught():
     class FollowsFirst(Cheat):
         def choose(self, view, state):
@@ -575,7 +574,6 @@ def test_a_schedule_that_chooses_by_the_first_trajectory_for_all_is_caught():
     refuse(FollowsFirst(), "'cheat' reads other trajectories")
 
 
-@pytest.mark.xfail(reason="only the choices of the first model are watched", strict=True)
 def test_a_schedule_that_chooses_by_the_first_model_for_all_is_caught():
     class FollowsFirstModel(Cheat):
         def choose(self, view, state):

@@ -184,9 +184,6 @@ def test_gradient_of_a_model_does_not_mix_with_its_neighbours(name):
         assert torch.equal(after_gradient[s], gradient[s])
 
 
-@pytest.mark.xfail(
-    reason="training takes the table of any StaticSchedule and never asks its choose", strict=True
-)
 def test_a_schedule_derived_from_a_static_one_is_trained_as_it_is_evaluated():
     class BackAndForth(RoundRobin):
         """Round robin, in the opposite order at odd time steps."""
@@ -203,11 +200,6 @@ def test_a_schedule_derived_from_a_static_one_is_trained_as_it_is_evaluated():
     assert_equal_gradients(found, gradient_by_autograd(*problem))
 
 
-@pytest.mark.xfail(
-    reason="choices of one shape at some updates and of another at others cannot be counted",
-    strict=True,
-    raises=RuntimeError,
-)
 def test_a_schedule_may_choose_for_all_and_for_each_trajectory_by_turns():
     class WarmUp(Schedule):
         """Every cluster in the first sweep, then the one whose first node proposes most."""
@@ -434,7 +426,6 @@ def test_the_plain_loop_diverges_at_the_recorded_step():
     assert population.divergences == (Divergence(2, 1e200, first),)
 
 
-@pytest.mark.xfail(reason="a loss that is first not finite on the test split", strict=True)
 def test_a_model_that_diverges_in_its_last_step_is_recorded_too():
     config = dataclasses.replace(CONFIG, epochs=1, batch_size=12, dtype="float32")
     population = train("full", datasets(2), [0.01, 1e30], config)

@@ -5,7 +5,7 @@ import numpy as np
 from clusterdyn.datasets import PendulumSampling, sample_trajectories
 from clusterdyn.display import MUTED
 from clusterdyn.figures.style import BASELINE, CLUSTERS, IDEA, Picture, label, legend, new_figure
-from clusterdyn.pendulum import Pendulum, simulate
+from clusterdyn.pendulum import SUBSTEPS, Pendulum, simulate
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import describe
 from clusterdyn.streams import seed_streams
@@ -79,7 +79,7 @@ def integrator(study: Study) -> Picture:
     torques = np.array([1.0, -1.5, 0.5, 2.0])
     step = PendulumSampling().time_step
     exact = simulate(pendulum, start, torques, time_step=step, substeps=512)
-    substeps = np.array([1, 2, 4, 8, 16])
+    substeps = np.array([1, 2, 4, 8, 16, 32, 64])
     errors = [
         np.abs(simulate(pendulum, start, torques, time_step=step, substeps=s) - exact).max()
         for s in substeps
@@ -90,7 +90,7 @@ def integrator(study: Study) -> Picture:
     axes[0, 0].loglog(
         sizes, errors[0] * (sizes / sizes[0]) ** 4, "--", color=MUTED, label="order 4"
     )
-    axes[0, 0].axvline(step / 10, color=IDEA, linewidth=1, label="used here")
+    axes[0, 0].axvline(step / SUBSTEPS, color=IDEA, linewidth=1, label="used here")
     label(
         axes[0, 0], title="Error after four steps", x="Runge–Kutta step [s]", y="error [rad, rad/s]"
     )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from clusterdyn.arms import arm_schedule
 from clusterdyn.display import MUTED
 from clusterdyn.figures.style import (
     BASELINE,
@@ -13,7 +14,7 @@ from clusterdyn.figures.style import (
     new_figure,
     spread,
 )
-from clusterdyn.protocol import Study, arm_schedule
+from clusterdyn.protocol import Study
 from clusterdyn.provenance import describe
 
 COLOURS = (BASELINE, IDEA)
