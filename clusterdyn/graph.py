@@ -15,12 +15,20 @@ class Graph:
         neighbours: for each of the n nodes its neighbours, ascending, without repeats.
         relations: (R, n, n), float64. A node's message along relation r is the mean of the
             hidden states that row r weights, and each relation has weights of its own. A ring
-            has two, "left" and "right".
+            has two, "left" and "right". No node hears itself or another node in two relations.
     """
 
     name: str
     neighbours: tuple[tuple[int, ...], ...]
     relations: np.ndarray
+
+    def __post_init__(self) -> None:
+        heard = (self.relations != 0).sum(axis=0)
+        if heard.max() > 1 or heard.diagonal().any():
+            raise ValueError(
+                f"in graph {self.name!r} a node hears itself, or another node along two "
+                "relations; each pair of nodes may share one relation"
+            )
 
     @property
     def nodes(self) -> int:

@@ -60,6 +60,27 @@ class MessagePassingCell:
         """P, the parameters of one model."""
         return sum(math.prod(shape) for shape in self.parameter_shapes.values())
 
+    @cached_property
+    def recurrent_layout(self) -> tuple[np.ndarray, np.ndarray]:
+        """How shared message weights fill the dense recurrent matrix.
+
+        Returns:
+            Two arrays (n d, n d), over sources (j, b) and targets (i, a). The first, int64, says
+            which entry of the flat messages moves channel a of node i when channel b of node j
+            does, and points one past their end where none does; the second, float64, by how much
+            the graph's relation scales it.
+        """
+        nodes, d = self.graph.nodes, self.channels
+        relations = np.concatenate([np.eye(nodes)[None], self.graph.relations])
+        entry = np.full((nodes, d, nodes, d), len(relations) * d * d)
+        strength = np.zeros((nodes, nodes))
+        block = np.arange(d * d).reshape(d, d).T  # of one relation, by (b, a)
+        for r, i, j in zip(*np.nonzero(relations), strict=True):
+            entry[j, :, i, :] = r * d * d + block
+            strength[j, i] = relations[r, i, j]
+        width = self.hidden_size
+        return entry.reshape(width, width), np.kron(strength, np.ones((d, d)))
+
     def initial_parameters(self, stream: np.random.SeedSequence) -> np.ndarray:
         """Draws a model's start as ``torch.nn.Linear`` does: U(-1, 1) / sqrt(fan in).
 
@@ -123,12 +144,11 @@ class BoundCell:
         self.drive_bias = weights["drive_bias"].unsqueeze(1)  # (S, 1, n d)
         self.readout_weight = weights["readout"].mT  # (S, n d, p)
         self.readout_bias = weights["readout_bias"].unsqueeze(1)  # (S, 1, p)
-        relations = np.concatenate([np.eye(cell.graph.nodes)[None], cell.graph.relations])
-        self.operators = torch.as_tensor(relations).to(parameters)  # (1 + R, n, n)
+        entry, strength = cell.recurrent_layout
+        messages = torch.nn.functional.pad(weights["messages"].flatten(1), (0, 1))
+        dense = messages.index_select(1, torch.as_tensor(entry, device=parameters.device).ravel())
         # Entry ((j, b), (i, a)): how channel b of node j moves channel a of node i.
-        self.recurrent = torch.einsum(
-            "rij,srab->sjbia", self.operators, weights["messages"]
-        ).reshape(self.population, cell.hidden_size, cell.hidden_size)
+        self.recurrent = dense.view(-1, *entry.shape) * torch.as_tensor(strength).to(parameters)
 
     def start(self, batch: int) -> Tensor:
         """h = 0, (S, B, n, d)."""
