@@ -8,7 +8,7 @@ from clusterdyn import stats
 
 SIGNIFICANCE = 0.05
 EQUIVALENCE_MARGIN = 0.05  # of the baseline's mean
-PUBLISHED_T_CRITICAL = 2.365  # the published trial's, for 8 pairs
+PUBLISHED_T_CRITICAL = {8: 2.365}  # the published trial's, by number of pairs
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Comparison:
         win_rate: seeds on which the treatment is better, with a Clopper-Pearson interval.
         effect: standardised effect sizes.
         ratio: of geometric means, treatment / baseline, with a 95 % interval.
-        half_width: of the 95 % t interval with the published critical value; the published trial
-            calls it "mde".
+        half_width: of the 95 % t interval, at 8 pairs with the published critical value; the
+            published trial calls it "mde".
         detectable: the mean difference that a paired t test would find with 80 % power.
         margin: equivalence margin, in MSE.
         equivalence: two one-sided t tests against +- margin.
@@ -80,7 +80,7 @@ def compare(seeds: np.ndarray, baseline: np.ndarray, treatment: np.ndarray) -> C
         win_rate=stats.win_rate(differences),
         effect=stats.effect_size(differences),
         ratio=stats.geometric_mean_ratio(baseline, treatment),
-        half_width=stats.ci_half_width(spread, count, t_critical=PUBLISHED_T_CRITICAL),
+        half_width=stats.ci_half_width(spread, count, t_critical=PUBLISHED_T_CRITICAL.get(count)),
         detectable=stats.minimum_detectable_effect(spread, count),
         margin=margin,
         equivalence=stats.equivalence_test(differences, -margin, margin),

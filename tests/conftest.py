@@ -3,11 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from clusterdyn.report.execute import ExecutedNotebook, run_notebook
 from clusterdyn.report.parameters import KERNELSPEC
+
+if TYPE_CHECKING:
+    from clusterdyn.protocol import Study
 
 HEADER = f"# ---\n# jupyter:\n#   {KERNELSPEC}\n# ---"
 PARAMETERS = 'profile = "reference"\nsettings = {}\nartifacts = ""'
@@ -131,3 +135,30 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
         progress=lambda line: None,
     )
     return Sample(source, folder / "work", executed)
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory: pytest.TempPathFactory) -> "Study":
+    """A tiny study with all its results: two arms, three seeds, three learning rates."""
+    from clusterdyn.protocol import open_study  # here, since PyTorch takes seconds
+
+    settings = {
+        "nodes": 6,
+        "channels": 2,
+        "clusters": 3,
+        "horizon": 3,
+        "sweeps": 2,
+        "train_trajectories": 50,
+        "validation_trajectories": 6,
+        "test_trajectories": 8,
+        "batch_size": 10,
+        "epochs": 2,
+        "learning_rates": (0.003, 0.01, 0.03),
+        "seeds": (0, 1, 5),
+        "baseline_grid_seeds": 2,
+    }
+    study = open_study(
+        "quick", settings, tmp_path_factory.mktemp("artifacts"), progress=lambda line: None
+    )
+    assert len(study.reference.comparison.differences) == 3
+    return study

@@ -64,8 +64,8 @@ def initial_states(study: Study) -> Picture:
     return Picture(
         figure,
         "data_initial_states",
-        "Three scatter plots of initial angle against initial velocity, one a split. Each fills "
-        "the same rectangle evenly.",
+        "Three scatter plots of initial angle against initial velocity, one a split, inside the "
+        f"rectangle of ±{sampling.largest_angle:.3g} rad and ±{sampling.largest_velocity:g} rad/s.",
         f"Initial states of seed {seed}. Dashed: the ranges they are drawn from, evenly. The "
         "splits come from streams of their own and share no trajectory.",
         describe(study.label),
@@ -96,10 +96,11 @@ def integrator(study: Study) -> Picture:
     )
     legend(axes[0, 0])
     free = Pendulum(damping=0.0)
-    seconds = 60.0
+    seconds, drifts = 60.0, []
     for number, angle in enumerate((0.2, 1.0, 1.5)):
         path = simulate(free, np.array([angle, 0.0]), np.zeros(int(seconds / step)), time_step=step)
         energy = free.energy(path)
+        drifts.append(np.abs(energy / energy[0] - 1).max())
         axes[0, 1].plot(
             step * np.arange(len(energy)),
             energy / energy[0] - 1,
@@ -114,8 +115,9 @@ def integrator(study: Study) -> Picture:
     return Picture(
         figure,
         "data_integrator",
-        "Left: the integrator's error falls with the fourth power of its step. Right: the energy "
-        "of an undamped, unforced pendulum drifts by a tiny fraction in a minute.",
+        f"Left: the integrator's error falls from {errors[0]:.1g} to {errors[-1]:.1g} as its step "
+        f"shrinks {substeps[-1]}-fold. Right: the energy of an undamped, unforced pendulum drifts "
+        f"by {max(drifts):.1g} of itself at most in {seconds:g} s.",
         "Left: error of the classical Runge–Kutta method against 512 substeps. Right: without "
         "damping and torque the energy should not change.",
         describe(study.label),

@@ -92,6 +92,12 @@ def label(axis: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
     axis.set_ylabel(y)
 
 
+def tick_values(axis: Axes, values: np.ndarray) -> None:
+    """Ticks of a logarithmic x axis at these values and nowhere else."""
+    axis.set_xticks(values, [f"{value:.2g}" for value in values])
+    axis.minorticks_off()
+
+
 def legend(axis: Axes, **keywords) -> None:
     """A legend in the common look."""
     axis.legend(frameon=False, labelcolor=INK, fontsize=9, **keywords)

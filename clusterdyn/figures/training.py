@@ -13,6 +13,7 @@ from clusterdyn.figures.style import (
     legend,
     new_figure,
     spread,
+    tick_values,
 )
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import describe
@@ -106,7 +107,7 @@ def learning_rates(study: Study) -> Picture:
                 label=None if number else "grid's edge",
             )
         axis.set_xscale("log"), axis.set_yscale("log")
-        axis.set_xticks(grid.learning_rates, [f"{rate:g}" for rate in grid.learning_rates])
+        tick_values(axis, grid.learning_rates)
         label(axis, title=arm, x="learning rate")
         legend(axis)
         edges.append("at an edge" if grid.at_edge else "inside the grid")

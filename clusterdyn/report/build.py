@@ -192,5 +192,5 @@ def _table(rows: list[dict[str, Any]], caption: str) -> Markup:
         caption=caption,
         align=("left", "right", "right", "left", "left"),
     )
-    frame = '<div class="scroll wide" tabindex="0" role="group" aria-label="Table">{}</div>'
+    frame = '<div class="scroll wide places" tabindex="0" role="group" aria-label="Table">{}</div>'
     return Markup(frame.format(data["text/html"]))

@@ -1,0 +1,374 @@
+"""A whole report from real notebooks: complete, consistent, reproducible, and never stale."""
+
+import hashlib
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from clusterdyn.config import StudyConfig, study_config
+from clusterdyn.display import figure_output
+from clusterdyn.figures import mechanism, significance, training
+from clusterdyn.protocol import Study, open_study
+from clusterdyn.report import build as building
+from clusterdyn.report import results as results_module
+from clusterdyn.report.build import INDEX_FIGURES, build_report
+from clusterdyn.report.results import report_source_hash, stale_reasons
+from clusterdyn.report.svg import figure_file
+from clusterdyn.report.verify import NotebookFailure
+
+REPO = Path(__file__).resolve().parents[1]
+COMMITTED = REPO / "reports"
+SETTINGS = {
+    "nodes": 4,
+    "clusters": 2,
+    "train_trajectories": 40,
+    "validation_trajectories": 10,
+    "test_trajectories": 10,
+    "batch_size": 20,
+    "epochs": 1,
+    "seeds": [0, 1],
+}
+STAGES = ("train-full", "train-histogram", "mechanism-full", "mechanism-histogram")
+NOTEBOOK_NAMES = ("01_data", "02_training", "03_significance", "04_eta2")
+
+
+@dataclass
+class Build:
+    """A report that was built once, and what the building said."""
+
+    output: Path
+    artifacts: Path
+    lines: list[str] = field(default_factory=list)
+    executed: dict = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def again(self, **changes) -> list[str]:
+        """Builds into the same place once more; returns what was said."""
+        lines: list[str] = []
+        settings = {**SETTINGS, **changes}
+        build_report(
+            "quick", settings, self.output, artifacts=self.artifacts, progress=lines.append
+        )
+        return lines
+
+    def study(self) -> Study:
+        """The study of the report, read from its artifacts."""
+        return open_study("quick", SETTINGS, self.artifacts, progress=lambda line: None)
+
+
+def contents(report: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(report).as_posix(): path.read_bytes()
+        for path in sorted(report.rglob("*"))
+        if path.is_file()
+    }
+
+
+@contextmanager
+def run_notebook_replaced(replacement: Callable) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "run_notebook", replacement)
+        yield
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory) -> Build:
+    folder = tmp_path_factory.mktemp("fresh")
+    build = Build(folder / "report", folder / "artifacts")
+    run = building.run_notebook
+
+    def recorded(source, *arguments, **options):
+        build.executed[source.stem] = run(source, *arguments, **options)
+        return build.executed[source.stem]
+
+    with run_notebook_replaced(recorded):
+        build.lines = build.again()
+    build.files = contents(build.output)
+    return build
+
+
+@pytest.fixture(params=["fresh", "committed"])
+def report(request) -> Path:
+    """The report built here, and the one in the repository."""
+    return request.getfixturevalue("fresh").output if request.param == "fresh" else COMMITTED
+
+
+class Tables(HTMLParser):
+    """The cells of every table of a page, row by row, and the text before the first table."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self.cell = self.style = False
+        self.before = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        self.cell = tag in ("td", "th") or (self.cell and tag not in ("tr", "table"))
+        self.style = tag == "style"
+
+    def handle_endtag(self, tag):
+        self.cell = self.cell and tag not in ("td", "th")
+        self.style = self.style and tag != "style"
+
+    def handle_data(self, text):
+        if self.cell:
+            self.tables[-1][-1][-1] += text
+        elif not self.tables and not self.style:
+            self.before += text
+
+
+def load(report: Path, name: str) -> dict:
+    return json.loads((report / name).read_text("utf-8"))
+
+
+def figures_on(page: Path) -> list[str]:
+    return re.findall(r'<figure\b[^>]*\bid="figure-([a-z0-9_]+)"', page.read_text("utf-8"))
+
+
+# What is in a report.
+
+
+def test_a_report_is_an_index_a_page_a_notebook_two_json_files_and_the_figures(report):
+    pages = {"index.html", *(f"{name}.html" for name in NOTEBOOK_NAMES)}
+    assert {path.stem for path in (REPO / "notebooks").glob("*.py")} == set(NOTEBOOK_NAMES)
+    names = set(contents(report))
+    assert {name for name in names if "/" not in name} == {
+        *pages,
+        "results.json",
+        "bench_report.json",
+    }
+    drawn = {name for name in names if "/" in name}
+    assert len(drawn) == 14 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
+
+
+def test_each_figure_file_is_shown_on_one_notebooks_page_and_two_lead_the_index(report):
+    shown = [name for stem in NOTEBOOK_NAMES for name in figures_on(report / f"{stem}.html")]
+    files = [path.stem for path in (report / "figures").iterdir()]
+    assert sorted(shown) == sorted(files)
+    assert figures_on(report / "index.html") == list(INDEX_FIGURES)
+
+
+def test_every_link_inside_a_report_has_its_target(report):
+    for page in report.glob("*.html"):
+        for href in re.findall(r'<a\b[^>]*\bhref="([^"#:]+)"', page.read_text("utf-8")):
+            assert (report / href).is_file(), (page.name, href)
+
+
+@pytest.mark.parametrize("name", ["results", "bench_report"])
+def test_json_files_fit_the_packaged_schemas(report, name):
+    schema = resources.files("clusterdyn.report") / "schemas" / f"{name}.schema.json"
+    jsonschema.validate(load(report, f"{name}.json"), json.loads(schema.read_text("utf-8")))
+
+
+def test_two_json_files_tell_the_same_results(report):
+    results, bench = load(report, "results.json"), load(report, "bench_report.json")
+    comparison = results["protocols"]["reference"]["comparison"]
+    assert bench["comparison"]["per_seed_diffs"] == comparison["differences"]
+    assert bench["comparison"]["delta_mean"] == comparison["mean_difference"]
+    assert bench["baseline"]["full"]["per_seed"] == comparison["baseline"]
+    assert bench["idea"]["per_seed"] == comparison["treatment"]
+    assert bench["comparison"]["p_value"] == comparison["test"]["pvalue"]
+    for name in ("system_verdict", "practical_verdict", "mechanism_ok"):
+        assert bench[name] == results["verdicts"][name]
+    # And the same as the models' scores at the selected rates.
+    for arm, scores in (("full", "baseline"), ("histogram", "treatment")):
+        selected = results["arms"][arm]["selected"]
+        assert [row[selected] for row in results["arms"][arm]["test_mse"]] == comparison[scores]
+
+
+def test_a_protocol_that_was_not_run_is_null(report):
+    assert load(report, "results.json")["protocols"]["strict"] is None
+
+
+# The index.
+
+
+def test_verdicts_stand_before_the_first_table(report):
+    verdicts = load(report, "results.json")["verdicts"]
+    page = Tables((report / "index.html").read_text("utf-8"))
+    assert page.tables
+    words = " ".join(page.before.split())
+    assert f"In practice {verdicts['practical_verdict']}" in words
+    assert f"The system {verdicts['system_verdict']}" in words
+    assert f"Mechanism check {'passes' if verdicts['mechanism_ok'] else 'fails'}" in words
+    means = load(report, "bench_report.json")
+    headline = f"mean test MSE {means['idea']['mean']:.4f} against "
+    assert headline + f"{means['baseline']['full']['mean']:.4f}" in words
+
+
+def test_published_figures_stand_beside_those_of_results_json(report):
+    rows = load(report, "results.json")["agreement"]
+    index = (report / "index.html").read_text("utf-8")
+    measured, settings = Tables(index).tables
+    for table, setting in ((measured, False), (settings, True)):
+        assert table[0] == ["figure", "reference", "this run", "within", "rule"]
+        assert table[1:] == [
+            [r["figure"], r["published"], r["measured"], "yes" if r["within"] else "no", r["rule"]]
+            for r in rows
+            if r["setting"] is setting
+        ]
+    within = [row["within"] for row in rows if not row["setting"]]
+    assert f"{sum(within)} of {len(within)} measured figures are within" in " ".join(index.split())
+
+
+def test_only_a_report_with_other_settings_says_that_it_is_no_test_of_the_published_ones(report):
+    said = "These are not the published settings" in (report / "index.html").read_text("utf-8")
+    assert said is (load(report, "results.json")["config"] != json.loads(
+        json.dumps(asdict(StudyConfig()))
+    ))  # fmt: skip
+
+
+# Provenance.
+
+
+def test_provenance_is_the_source_the_settings_and_the_artifacts(fresh):
+    results = load(fresh.output, "results.json")
+    provenance, config = results["provenance"], study_config("quick", SETTINGS)
+    assert results["config"] == json.loads(json.dumps(asdict(config)))
+    canonical = json.dumps(asdict(config), sort_keys=True, separators=(",", ":"))
+    assert provenance["config_sha256"] == hashlib.sha256(canonical.encode()).hexdigest()
+    assert provenance["source_sha256"] == report_source_hash()
+    kept = {}
+    for manifest in fresh.artifacts.glob("*/manifest.json"):
+        content = json.loads(manifest.read_text("utf-8"))
+        kept[content["stage"]] = content["key"]
+        assert manifest.parent.name == f"{content['stage']}-{content['key'][:16]}"
+    assert provenance["artifacts"] == kept
+    assert set(kept) == set(STAGES)
+
+
+def test_no_page_names_a_path_of_this_machine(report):
+    places = {str(REPO), sys.prefix, str(Path.home()) + "/", tempfile.gettempdir() + "/"}
+    for name, content in contents(report).items():
+        for place in places - {"//"}:
+            assert place.encode() not in content, (name, place)
+
+
+# Building again.
+
+
+def test_the_first_build_computes_every_stage_once(fresh):
+    stages = [line.split("] ")[1] for line in fresh.lines if line.endswith(": computing")]
+    assert stages == [f"{stage}: computing" for stage in STAGES]
+
+
+def test_a_second_build_reuses_every_artifact_and_gives_the_same_bytes(fresh):
+    run = building.run_notebook
+
+    def one_for_all(source, *arguments, **options):
+        # Running one notebook anew takes seconds, running all of them half a minute. This one
+        # reads all four stages; the next test draws the others' figures anew.
+        if source.stem == "03_significance":
+            return run(source, *arguments, **options)
+        return fresh.executed[source.stem]
+
+    with run_notebook_replaced(one_for_all):
+        lines = fresh.again()
+    for stage in STAGES:
+        assert any(re.search(rf"\] {stage}: reused artifact [0-9a-f]{{16}}$", li) for li in lines)
+    assert not any("computing" in line for line in lines)
+    assert contents(fresh.output) == fresh.files
+
+
+def test_figures_drawn_by_another_process_are_the_same_bytes(fresh):
+    study = fresh.study()
+    for draw in (
+        training.learning_curves,
+        training.learning_rates,
+        training.cluster_choices,
+        significance.slope_graph,
+        significance.difference_plot,
+        mechanism.discrepancy,
+        mechanism.local_slopes,
+        mechanism.seed_slopes,
+        mechanism.coefficient,
+        mechanism.order_control,
+        mechanism.reference_view,
+    ):
+        picture = draw(study)
+        output, _ = figure_output(
+            picture.figure, name=picture.name, alt=picture.alt, caption=picture.caption
+        )
+        drawn = figure_file(output["image/svg+xml"])
+        assert drawn.encode() == fresh.files[f"figures/{picture.name}.svg"], picture.name
+
+
+def test_a_changed_setting_computes_again_and_a_stopped_build_leaves_the_report_alone(fresh):
+    lines = []
+
+    def stop(*arguments, **options):
+        raise NotebookFailure("stopped here: all results are there by now")
+
+    with run_notebook_replaced(stop), pytest.raises(NotebookFailure):
+        build_report(
+            "quick",
+            {**SETTINGS, "relaxation": 0.4},
+            fresh.output,
+            artifacts=fresh.artifacts,
+            progress=lines.append,
+        )
+    assert [line.split("] ")[1] for line in lines[1:]] == [
+        f"{stage}: computing" for stage in STAGES
+    ]
+    assert contents(fresh.output) == fresh.files
+    assert list(fresh.output.parent.glob(".*")) == []
+
+
+# Staleness.
+
+
+def test_a_fresh_report_is_not_stale_and_one_of_another_config_is(fresh):
+    assert stale_reasons(fresh.output, study_config("quick", SETTINGS)) == []
+    for other in ({**SETTINGS, "relaxation": 0.4}, {**SETTINGS, "seeds": [1, 0]}):
+        reasons = stale_reasons(fresh.output, study_config("quick", other))
+        assert reasons == ["it was made with other settings"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "clusterdyn/training.py",
+        "clusterdyn/figures/style.py",
+        "clusterdyn/reference/published.json",
+        "clusterdyn/report/templates/index.html.j2",
+        "clusterdyn/report/templates/style.css",
+        "notebooks/04_eta2.py",
+        "requirements.txt",
+    ],
+)
+def test_a_report_is_stale_once_anything_that_it_is_made_from_has_changed(
+    fresh, tmp_path, monkeypatch, changed
+):
+    for folder in ("clusterdyn", "notebooks"):
+        shutil.copytree(REPO / folder, tmp_path / folder)
+    shutil.copy(REPO / "requirements.txt", tmp_path)
+    monkeypatch.setattr(results_module, "PACKAGE", tmp_path / "clusterdyn")
+    monkeypatch.setattr(results_module, "NOTEBOOKS", tmp_path / "notebooks")
+    config = study_config("quick", SETTINGS)
+    assert stale_reasons(fresh.output, config) == []
+    with (tmp_path / changed).open("a") as file:
+        file.write("\n")
+    reasons = stale_reasons(fresh.output, config)
+    assert reasons == ["package, notebooks or requirements have changed since it was made"]
+
+
+def test_the_committed_report_was_made_by_the_committed_code():
+    assert stale_reasons(COMMITTED, study_config("reference")) == []
