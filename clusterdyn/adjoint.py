@@ -23,6 +23,7 @@ autograd is the tested reference.
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -115,9 +116,10 @@ class RolloutGradient:
             self._bind(parameters)
             self.inputs[:, 0, :, :p] = states[:, :, 0]
             self.inputs[:, :-1, :, p:-1] = controls.transpose(1, 2)
+            self.targets = states[:, :, 1:]
             activity, weights = self._forward(generators)
             predictions = self.inputs[:, 1:, :, :p]  # (S, T, B, p)
-            torch.sub(predictions, states[:, :, 1:].transpose(1, 2), out=self.errors)
+            torch.sub(predictions, self.targets.transpose(1, 2), out=self.errors)
             loss = self.errors.square().mean(dim=(1, 2, 3))
             self.errors.mul_(2 / self.errors[0].numel())
             self._backward(weights)
@@ -158,7 +160,12 @@ class RolloutGradient:
                         active, weight = self.static_plan[step % len(self.static_plan)]
                     else:
                         view = SweepView(
-                            self._per_node(now), self._per_node(proposal), t, sweep, update
+                            self._per_node(now),
+                            self._per_node(proposal),
+                            t,
+                            sweep,
+                            update,
+                            partial(self._next_loss, t) if schedule.needs_answer else None,
                         )
                         active, choice_state = schedule.choose(view, choice_state)
                         weight = self._weight(active)
@@ -169,6 +176,12 @@ class RolloutGradient:
             state = torch.baddbmm(self.readout_bias, self.hidden[:, step], readout)
             self.inputs[:, t + 1, :, : self.cell.state_size] = state
         return activity, weights
+
+    def _next_loss(self, time_step: int, hidden: Tensor) -> Tensor:
+        """(S, B): squared error of the read-out of h (S, B, n, d), mean over state channels."""
+        gates = hidden.flatten(-2).add(1).div_(2)
+        state = torch.baddbmm(self.readout_bias, gates, self.readout.mT)
+        return (state - self.targets[:, :, time_step]).square_().mean(dim=-1)
 
     def _per_node(self, halved: Tensor) -> Tensor:
         """h = 2 u - 1 in its shape (..., n, d), from u (or r) of shape (..., n d)."""

@@ -24,7 +24,13 @@ def study_partition(config: StudyConfig) -> Partition:
 
 def arm_schedule(config: StudyConfig, name: str) -> Schedule:
     """The schedule of an arm."""
-    return make_schedule(name, ring(config.nodes), study_partition(config), bins=config.bins)
+    return make_schedule(
+        name,
+        ring(config.nodes),
+        study_partition(config),
+        bins=config.bins,
+        relaxation=config.relaxation,
+    )
 
 
 def study_dataset(config: StudyConfig, seed: int) -> Dataset:

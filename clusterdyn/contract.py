@@ -27,6 +27,7 @@ class _Watched(Schedule):
         self.schedule = schedule
         self.name = schedule.name
         self.updates_per_sweep = schedule.updates_per_sweep
+        self.needs_answer = schedule.needs_answer
 
     def start(self, generators: Any, batch: int) -> Any:
         return self.schedule.start(generators, batch)
@@ -52,6 +53,8 @@ def check_schedule(
     schedule: Schedule, graph: Graph, trajectories: tuple[Tensor, Tensor] | None = None
 ) -> None:
     """Checks that a schedule sees the present of its own trajectory and nothing else.
+
+    One that says that it needs the answer may also see the state that ends the time step.
 
     It is run on untrained models. Then later time steps, other trajectories and other models
     are disturbed, in place, and its choices must not move.
@@ -93,6 +96,7 @@ def check_schedule(
                 generators,
                 sweeps=SWEEPS,
                 relaxation=RELAXATION,
+                targets=states[:, :, 1:],
             )
         shape = (population, batch, schedule.partition.clusters)
         taken = torch.stack([active.expand(shape) for active in run.activity])
@@ -107,7 +111,8 @@ def check_schedule(
         )
     try:
         for t in range(1, horizon):
-            states[:, :, t:] *= -1.7
+            # A schedule that needs the answer may also see the state at the time step's end.
+            states[:, :, t + schedule.needs_answer :] *= -1.7
             controls[:, :, t:] *= -1.7
             if not torch.equal(first[:t], choices()[:t]):
                 raise ScheduleError(

@@ -1,7 +1,8 @@
 """The one sweep loop: relaxation of the hidden state, and the rollout over time steps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -56,6 +57,7 @@ def rollout(
     *,
     sweeps: int,
     relaxation: float,
+    targets: Tensor | None = None,
 ) -> Rollout:
     """Predicts T time steps from the first state alone; predictions are fed back.
 
@@ -67,10 +69,17 @@ def rollout(
         generators: one a model, for schedules that draw random numbers.
         sweeps: K, sweeps a time step.
         relaxation: eta in (0, 1].
+        targets: x_1 to x_T, (S, B, T, p), for a schedule that needs the answer.
 
     Returns:
         Predictions with gradient, and the choices made.
+
+    Raises:
+        ValueError: if the schedule needs the answer and none is given, or its choice has another
+            type or shape than ``check_active`` asks for.
     """
+    if schedule.needs_answer and targets is None:
+        raise ValueError(f"schedule {schedule.name!r} needs the answer: give targets")
     labels = torch.tensor(schedule.partition.labels, device=first_state.device)
     choice_state = schedule.start(generators, first_state.shape[1])
     hidden = cell.start(first_state.shape[1])  # (S, B, n, d)
@@ -79,11 +88,16 @@ def rollout(
     activity: list[Tensor] = []
     for time_step in range(controls.shape[2]):
         drive = cell.drive(state, controls[:, :, time_step])
+        next_loss = None
+        if schedule.needs_answer:
+            next_loss = partial(_squared_error, cell.readout, targets[:, :, time_step])
         for sweep in range(sweeps):
             for update in range(schedule.updates_per_sweep):
                 proposal = cell.proposal(hidden, drive)
                 with torch.no_grad():
-                    view = SweepView(hidden.detach(), proposal.detach(), time_step, sweep, update)
+                    view = SweepView(
+                        hidden.detach(), proposal.detach(), time_step, sweep, update, next_loss
+                    )
                     active, choice_state = schedule.choose(view, choice_state)
                     check_active(schedule, active)
                     active_nodes = active[..., labels].unsqueeze(-1)
@@ -92,6 +106,11 @@ def rollout(
         state = cell.readout(hidden)
         predictions.append(state)
     return Rollout(torch.stack(predictions, dim=2), tuple(activity))
+
+
+def _squared_error(readout: Callable[[Tensor], Tensor], target: Tensor, hidden: Tensor) -> Tensor:
+    """(S, B): squared error of the read-out of h (S, B, n, d), mean over state channels."""
+    return (readout(hidden) - target).square().mean(dim=-1)
 
 
 @dataclass(frozen=True)

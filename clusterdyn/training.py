@@ -188,6 +188,7 @@ def evaluate(
             schedule_generators(seeds, training=False),
             sweeps=config.sweeps,
             relaxation=config.relaxation,
+            targets=states[:, :, 1:],
         )
         population, batch, horizon = controls.shape[:3]
         choices = ledger(

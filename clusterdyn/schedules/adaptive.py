@@ -1,0 +1,232 @@
+"""Schedules that look at the hidden state and choose for each trajectory."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clusterdyn.graph import Graph, Partition
+from clusterdyn.schedules.base import Schedule, SweepView
+
+TIES = ("lowest", "random", "oldest")
+NORMS = ("l2", "max", "mean")
+
+
+class Histogram(Schedule):
+    """The cluster with the most nodes in the highest bin of disagreement, for each trajectory.
+
+    A node's disagreement is ||h_i - mean of its neighbours||_2. Its histogram has ``bins`` equal
+    bins over [0, the trajectory's largest]. At h = 0 nothing disagrees and every node is in the
+    one bin there is, so that clusters tie.
+
+    With its defaults this is the published trial's idea, greedy and deterministic.
+
+    Args:
+        partition: of the nodes.
+        graph: over the nodes.
+        bins: m.
+        ties: who wins a tie: "lowest" index, "random" (drawn for each trajectory), or "oldest",
+            the cluster whose last update is longest ago (then the lowest index).
+        share: "trajectory", or "batch": counts are summed over the trajectories that run
+            together, and all get the same cluster.
+    """
+
+    name = "histogram"
+
+    def __init__(
+        self,
+        partition: Partition,
+        graph: Graph,
+        bins: int,
+        ties: str = "lowest",
+        share: str = "trajectory",
+    ) -> None:
+        super().__init__(partition)
+        self.bins, self.ties, self.share = bins, ties, share
+        self._deviation = np.eye(graph.nodes) - graph.neighbour_mean()  # (n, n)
+        self._operators: dict[Any, tuple[Tensor, Tensor, Tensor]] = {}
+
+    def _operators_for(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Deviation (n d, n d), sum over channels (n d, n), membership (n, C)."""
+        key = (hidden.dtype, hidden.device, hidden.shape[-1])
+        if key not in self._operators:
+            nodes, channels = hidden.shape[-2:]
+            deviation = np.kron(self._deviation.T, np.eye(channels))
+            summing = np.repeat(np.eye(nodes), channels, axis=0)
+            self._operators[key] = (
+                torch.as_tensor(deviation).to(hidden),
+                torch.as_tensor(summing).to(hidden),
+                self.membership(hidden),
+            )
+        return self._operators[key]
+
+    def disagreement(self, hidden: Tensor) -> Tensor:
+        """||h_i - mean of its neighbours||_2 for each node, (S, B, n), from h (S, B, n, d)."""
+        return self._squared_disagreement(hidden).sqrt()
+
+    def _squared_disagreement(self, hidden: Tensor) -> Tensor:
+        deviation, summing, _ = self._operators_for(hidden)
+        rows = hidden.reshape(-1, len(deviation))  # (S B, n d)
+        return ((rows @ deviation).square_() @ summing).view(hidden.shape[:-1])
+
+    def count(self, hidden: Tensor) -> Tensor:
+        """Nodes of each cluster in the highest bin, (S, B, C) or (S, 1, C), from h."""
+        squared = self._squared_disagreement(hidden)  # a bin's edge may be squared as well
+        edge = squared.amax(dim=-1, keepdim=True) * ((self.bins - 1) / self.bins) ** 2
+        in_highest_bin = (squared >= edge).to(squared)
+        if self.share == "batch":
+            in_highest_bin = in_highest_bin.sum(dim=1, keepdim=True)
+        return in_highest_bin @ self._operators_for(hidden)[2]
+
+    def start(self, generators, batch):
+        return _Waiting(generators)
+
+    def choose(self, view, state):
+        count = self.count(view.hidden)
+        # argmax returns the first of equal maxima.
+        if self.ties == "random":
+            count = count + state.draw(count)  # a fraction, so that only equal counts change
+        elif self.ties == "oldest":
+            count = count * 2**14 + state.age(count)  # counts first, waiting times second
+        active = self.one_hot(count.argmax(dim=-1))
+        if self.ties == "oldest":
+            state.update(active)
+        return active.expand(-1, view.hidden.shape[1], -1), state
+
+
+class _Waiting:
+    """Sweeps that each cluster has waited, and the draws that break ties; new in every rollout."""
+
+    def __init__(self, generators) -> None:
+        self.generators = generators
+        self._age: Tensor | None = None
+
+    def age(self, like: Tensor) -> Tensor:
+        """(S, B, C): sweeps since the last update, or since the start."""
+        if self._age is None:
+            self._age = torch.zeros_like(like)
+        return self._age
+
+    def update(self, active: Tensor) -> None:
+        """Notes what moved in a sweep, bool, (S, B, C)."""
+        self._age = (self._age + 1).masked_fill_(active, 0)
+
+    def draw(self, like: Tensor) -> Tensor:
+        """(S, B, C), uniform over [0, 1), from each model's own stream."""
+        draws = np.stack([g.random(like.shape[1:]) for g in self.generators])
+        # In single precision a draw may round up to 1, which would outweigh a count.
+        return torch.as_tensor(draws).to(like).clamp_(max=0.999)
+
+
+class HistogramFair(Histogram):
+    """``histogram`` with a bonus for waiting, so that no cluster starves.
+
+    A cluster's count is raised by ``age_weight`` nodes for each sweep since its last update: a
+    cluster of k nodes is overtaken for at most k / age_weight sweeps by one other cluster.
+
+    Args:
+        partition, graph, bins, share: as in ``Histogram``.
+        age_weight: in nodes a sweep.
+    """
+
+    name = "histogram_fair"
+
+    def __init__(
+        self,
+        partition: Partition,
+        graph: Graph,
+        bins: int,
+        age_weight: float = 1.0,
+        share: str = "trajectory",
+    ) -> None:
+        super().__init__(partition, graph, bins, share=share)
+        self.age_weight = age_weight
+
+    def choose(self, view, state):
+        count = self.count(view.hidden)
+        score = count + self.age_weight * state.age(count)
+        active = self.one_hot(score.argmax(dim=-1))
+        state.update(active)
+        return active.expand(-1, view.hidden.shape[1], -1), state
+
+
+class HistogramOrdered(Histogram):
+    """All clusters once a sweep, in the order that the histogram gives as the sweep goes on.
+
+    This is what cluster-scheduled decoding does: after each update the best of the clusters that
+    have not moved in this sweep is next (Habib, Beemer, Kliewer, arXiv 2112.13934, algorithm 1).
+    """
+
+    name = "histogram_ordered"
+
+    def __init__(self, partition: Partition, graph: Graph, bins: int) -> None:
+        super().__init__(partition, graph, bins)
+        self.updates_per_sweep = partition.clusters
+
+    def start(self, generators, batch):
+        return None
+
+    def choose(self, view, state):
+        count = self.count(view.hidden)
+        moved = torch.zeros_like(count, dtype=torch.bool) if view.update == 0 else state
+        active = self.one_hot(count.masked_fill_(moved, -1).argmax(dim=-1))
+        return active, moved | active
+
+
+class Residual(Schedule):
+    """The cluster whose nodes are farthest from their proposal: the largest ||f(h) - h||.
+
+    Gauss-Southwell's rule with block norms (Nutini, Laradji, Schmidt, arXiv 1712.08859); residual
+    belief propagation (Elidan, McGraw, Koller, arXiv 1206.6837) takes the largest node.
+
+    Args:
+        partition: of the nodes.
+        norm: of a cluster, from its nodes' norms: "l2", their largest ("max") or their "mean".
+    """
+
+    name = "residual"
+
+    def __init__(self, partition: Partition, norm: str = "l2") -> None:
+        super().__init__(partition)
+        self.norm = norm
+
+    def cluster_residual(self, view: SweepView) -> Tensor:
+        """(S, B, C); for "l2" its square."""
+        squared = (view.proposal - view.hidden).square_().sum(dim=-1)  # (S, B, n)
+        if self.norm == "max":
+            members = [self.partition.members(c) for c in range(self.partition.clusters)]
+            return torch.stack([squared[..., nodes].amax(dim=-1) for nodes in members], dim=-1)
+        membership = self.membership(squared)
+        if self.norm == "mean":
+            return squared.sqrt() @ (membership / membership.sum(dim=0))
+        return squared @ membership
+
+    def choose(self, view, state):
+        return self.one_hot(self.cluster_residual(view).argmax(dim=-1)), state
+
+
+class Oracle(Schedule):
+    """The cluster whose update lowers the next read-out's error most: greedy lookahead.
+
+    It needs the answer, so it is a yardstick and not a method; and it is no upper bound where
+    model and schedule are trained together.
+
+    Args:
+        partition: of the nodes.
+        relaxation: eta of the update that is tried.
+    """
+
+    name = "oracle"
+    needs_answer = True
+
+    def __init__(self, partition: Partition, relaxation: float) -> None:
+        super().__init__(partition)
+        self.relaxation = relaxation
+
+    def choose(self, view, state):
+        steps = (view.proposal - view.hidden) * self.relaxation
+        losses = []
+        for members in self.membership(view.hidden).unbind(1):
+            losses.append(view.next_loss(view.hidden + steps * members.unsqueeze(-1)))
+        return self.one_hot(torch.stack(losses, dim=-1).argmin(dim=-1)), state

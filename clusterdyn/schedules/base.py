@@ -1,0 +1,115 @@
+"""What a schedule is and what it sees.
+
+A sweep is made of one or more *updates*. Before each update the schedule sees the present hidden
+state and what the cell proposes for it, and names the active clusters of its partition. All
+active nodes then move at once, h <- h + eta (f(h, z) - h); the others hold.
+
+A schedule sees nothing else: no later time step, no target. Choices carry no gradient.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clusterdyn.graph import Partition
+
+NextLoss = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class SweepView:
+    """What a schedule sees before an update.
+
+    Attributes:
+        hidden: h, (S, B, n, d), without gradient; must not be changed.
+        proposal: f(h, z), (S, B, n, d), without gradient; must not be changed.
+        time_step: t, from 0.
+        sweep: number of the sweep in this time step, from 0.
+        update: number of the update in this sweep, from 0.
+        next_loss: for a schedule with ``needs_answer`` alone: maps a hidden state (S, B, n, d) to
+            the squared error (S, B) that its read-out would have at the end of this time step.
+    """
+
+    hidden: Tensor
+    proposal: Tensor
+    time_step: int
+    sweep: int
+    update: int
+    next_loss: NextLoss | None = None
+
+
+class Schedule:
+    """Base of all schedules. A subclass overrides ``choose``, and ``start`` if it has a state.
+
+    Attributes:
+        name: what reports call it.
+        partition: of the nodes; choices are clusters of it.
+        updates_per_sweep: how often ``choose`` is asked in a sweep.
+        needs_answer: whether it reads the loss that it is scored by: a yardstick, no method.
+    """
+
+    name = "schedule"
+    updates_per_sweep = 1
+    needs_answer = False
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+
+    def start(self, generators: Sequence[np.random.Generator], batch: int) -> Any:
+        """The state before the first update of a rollout.
+
+        Args:
+            generators: one a model, seeded from the model's seed alone. A schedule that draws
+                random numbers draws them here or keeps the generators in its state.
+            batch: B, trajectories a model.
+
+        Returns:
+            Anything; it is handed to the first ``choose``.
+        """
+        return None
+
+    def choose(self, view: SweepView, state: Any) -> tuple[Tensor, Any]:
+        """Names the active clusters.
+
+        Args:
+            view: the present.
+            state: what ``start`` or the last ``choose`` returned.
+
+        Returns:
+            The active clusters, bool, (C,) if the same for all models and trajectories and
+            (S, B, C) otherwise; and the state after this update.
+        """
+        raise NotImplementedError
+
+    def one_hot(self, cluster: Tensor) -> Tensor:
+        """Clusters (...) as active sets (..., C), bool."""
+        clusters = torch.arange(self.partition.clusters, device=cluster.device)
+        return cluster.unsqueeze(-1) == clusters
+
+    def membership(self, like: Tensor) -> Tensor:
+        """(n, C): 1 where a node belongs to a cluster, in the precision and place of ``like``."""
+        members = np.eye(self.partition.clusters)[list(self.partition.labels)]
+        return torch.as_tensor(members).to(like)
+
+
+class StaticSchedule(Schedule):
+    """A schedule that is written down beforehand; it repeats over the updates of a rollout.
+
+    Args:
+        partition: of the nodes.
+        table: bool, (period, C): the active clusters of each update, in order.
+    """
+
+    def __init__(self, partition: Partition, table: Tensor) -> None:
+        super().__init__(partition)
+        self.table = table
+
+    def start(self, generators, batch):
+        return 0
+
+    def choose(self, view, state):
+        return self.table[state % len(self.table)].to(view.hidden.device), state + 1
