@@ -1,7 +1,6 @@
 """The command line: ``python -m clusterdyn report`` and ``python -m clusterdyn bench``."""
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,9 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = parser().parse_args(arguments)
     # Imported late: PyTorch takes seconds, and a typing error in an option should not.
-    from clusterdyn.config import parse_settings, study_config
+    from jsonschema import ValidationError
+
+    from clusterdyn.profiles import parse_settings, study_config
     from clusterdyn.report.parameters import ParameterError, SourceError
-    from clusterdyn.report.publish import OutputError
+    from clusterdyn.report.publish import OutputError, check_file
+    from clusterdyn.report.results import dump
     from clusterdyn.report.verify import NotebookFailure
 
     try:
@@ -76,15 +78,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             from clusterdyn.bench import run_bench
 
+            if options.json:
+                check_file(options.json)
             result = run_bench(
                 config, repeats=options.repeats, threads=options.threads, progress=_say
             )
-            text = json.dumps(result.as_json(), indent=1)
+            text = dump(result)
             _say(text)
             if options.json:
-                options.json.write_text(text + "\n", encoding="utf-8")
+                options.json.write_text(text, encoding="utf-8")
     except (ParameterError, SourceError, OutputError) as error:
         return _refuse(error, 2)
+    except ValidationError as error:
+        return _refuse(f"the results do not fit their schema: {error.message}", 1)
     except (NotebookFailure, ValueError, OSError) as error:
         return _refuse(error, 1)
     except KeyboardInterrupt:

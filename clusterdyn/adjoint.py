@@ -23,7 +23,7 @@ autograd is the tested reference.
 
 import math
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -34,6 +34,26 @@ from clusterdyn.schedules import Schedule, StaticSchedule, SweepView
 from clusterdyn.sweeps import check_active
 
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+
+
+class _GateView(SweepView):
+    """The view of a schedule, whose h and f(h, z) are made from u and r when it asks for them."""
+
+    def __init__(
+        self, owner: "RolloutGradient", gate: Tensor, proposed: Tensor, t: int, sweep: int, k: int
+    ) -> None:
+        self.__dict__.update(owner=owner, gate=gate, proposed=proposed)
+        self.__dict__.update(time_step=t, sweep=sweep, update=k, next_loss=None)
+        if owner.schedule.needs_answer:
+            self.__dict__["next_loss"] = partial(owner.next_loss, t)
+
+    @cached_property
+    def hidden(self) -> Tensor:
+        return self.owner.shown(0, self.gate)
+
+    @cached_property
+    def proposal(self) -> Tensor:
+        return self.owner.shown(1, self.proposed)
 
 
 class RolloutGradient:
@@ -81,6 +101,9 @@ class RolloutGradient:
         self.inputs = like.new_ones(population, horizon + 1, batch, inputs)
         self.errors = like.new_empty(population, horizon, batch, cell.state_size)
         self.cotangent = like.new_empty(population, batch, width)  # c
+        self.weighted = torch.empty_like(self.cotangent)  # w c
+        self.views = like.new_empty(2, population, batch, width)  # h and f(h, z) for a schedule
+        self.minus_one = like.new_tensor(-1.0)
 
     def _lay_out_messages(self, like: Tensor) -> None:
         """Where messages stand in 4 M and in its transpose, and how to sum g_M over nodes."""
@@ -159,14 +182,7 @@ class RolloutGradient:
                     if self.static_plan:
                         active, weight = self.static_plan[step % len(self.static_plan)]
                     else:
-                        view = SweepView(
-                            self._per_node(now),
-                            self._per_node(proposal),
-                            t,
-                            sweep,
-                            update,
-                            partial(self._next_loss, t) if schedule.needs_answer else None,
-                        )
+                        view = _GateView(self, now, proposal, t, sweep, update)
                         active, choice_state = schedule.choose(view, choice_state)
                         weight = self._weight(active)
                     torch.lerp(now, proposal, weight, out=after)
@@ -177,16 +193,16 @@ class RolloutGradient:
             self.inputs[:, t + 1, :, : self.cell.state_size] = state
         return activity, weights
 
-    def _next_loss(self, time_step: int, hidden: Tensor) -> Tensor:
+    def next_loss(self, time_step: int, hidden: Tensor) -> Tensor:
         """(S, B): squared error of the read-out of h (S, B, n, d), mean over state channels."""
         gates = hidden.flatten(-2).add(1).div_(2)
         state = torch.baddbmm(self.readout_bias, gates, self.readout.mT)
         return (state - self.targets[:, :, time_step]).square_().mean(dim=-1)
 
-    def _per_node(self, halved: Tensor) -> Tensor:
-        """h = 2 u - 1 in its shape (..., n, d), from u (or r) of shape (..., n d)."""
-        shape = (self.cell.graph.nodes, self.cell.channels)
-        return halved.mul(2).sub_(1).unflatten(-1, shape)
+    def shown(self, which: int, gate: Tensor) -> Tensor:
+        """h = 2 u - 1, (S, B, n, d), from u (S, B, n d), in a buffer; or f(h, z) from r."""
+        torch.add(self.minus_one, gate, alpha=2, out=self.views[which])
+        return self.views[which].unflatten(-1, (self.cell.graph.nodes, self.cell.channels))
 
     def _weight(self, active: Tensor) -> Tensor | float:
         """w = eta a for each hidden channel: one number, (n d,) or (S, B, n d)."""
@@ -209,9 +225,9 @@ class RolloutGradient:
                     slope.mul_(weight)
                     cotangent.baddbmm_(slope, self.recurrent_transposed, beta=1 - weight)
                 else:
-                    weighted = cotangent * weight
-                    sigmoid_backward(weighted, activation, grad_input=slope)
-                    cotangent.sub_(weighted).baddbmm_(slope, self.recurrent_transposed)
+                    torch.mul(cotangent, weight, out=self.weighted)
+                    sigmoid_backward(self.weighted, activation, grad_input=slope)
+                    cotangent.sub_(self.weighted).baddbmm_(slope, self.recurrent_transposed)
             last = self.cotangents[:, first + self.updates - 1]
             total.copy_(last)
             for step in range(first, first + self.updates - 1):
@@ -235,7 +251,7 @@ class RolloutGradient:
         errors = self.errors.flatten(1, 2)  # (S, T B, p)
         # Through h, so that the gradient of a node that never moved is exactly 0: Adam would
         # blow up what rounding leaves in its place.
-        ends = self._per_node(self.hidden[:, self.updates :: self.updates]).flatten(-2)
+        ends = 2 * self.hidden[:, self.updates :: self.updates] - 1  # (S, T, B, n d)
         pieces = {
             "drive": drive[..., :-1],
             "drive_bias": bias,

@@ -1,12 +1,16 @@
 """What a config means: the cell, the partition, the data, and the training of an arm."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 
+from clusterdyn.artifacts import Stage
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset, pendulum_dataset
-from clusterdyn.graph import Partition, make_partition, ring
+from clusterdyn.graph import Partition, make_partition, one_block, ring
+from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
-from clusterdyn.schedules import Schedule, make_schedule
+from clusterdyn.schedules import Full, Schedule, make_schedule
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation, train_population
 
@@ -33,38 +37,79 @@ def arm_schedule(config: StudyConfig, name: str) -> Schedule:
     )
 
 
+def gru_cell(config: StudyConfig) -> GRUCell:
+    """The GRU whose number of parameters is closest to the message-passing cell's."""
+    return GRUCell.with_parameters(message_passing_cell(config).parameter_count)
+
+
 def study_dataset(config: StudyConfig, seed: int) -> Dataset:
-    """The data of one seed."""
-    return pendulum_dataset(
-        seed,
-        train=config.train_trajectories,
-        validation=config.validation_trajectories,
-        test=config.test_trajectories,
-        horizon=config.horizon,
-    )
+    """The data of one seed; kept, since every arm of a process needs the same."""
+    sizes = (config.train_trajectories, config.validation_trajectories, config.test_trajectories)
+    return _dataset(seed, *sizes, config.horizon)
 
 
-def train_arm(
-    config: StudyConfig,
-    name: str,
-    datasets: Mapping[int, Dataset],
-    *,
-    progress: Callable[[str], None] | None = None,
-) -> TrainedPopulation:
-    """Trains an arm: every seed of the data at every learning rate of the config.
+@lru_cache(maxsize=256)
+def _dataset(seed: int, train: int, validation: int, test: int, horizon: int) -> Dataset:
+    return pendulum_dataset(seed, train=train, validation=validation, test=test, horizon=horizon)
 
-    Args:
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """One population: an arm's models, every seed of the config at every learning rate.
+
+    Attributes:
         config: the settings.
-        name: of the arm's schedule.
-        datasets: a dataset for each seed.
-        progress: called with one line now and then.
+        schedule: the arm's, as text.
+        cell: "message_passing", or "gru", which only ``full`` can drive.
     """
-    with torch_threads(1):
-        return train_population(
-            message_passing_cell(config),
-            arm_schedule(config, name),
-            datasets,
-            config.learning_rates,
-            config.training(),
-            progress=progress,
+
+    config: StudyConfig
+    schedule: str
+    cell: str = "message_passing"
+
+    @property
+    def models(self) -> int:
+        """S, how many models are trained."""
+        return len(self.config.seeds) * len(self.config.learning_rates)
+
+    @property
+    def updates(self) -> int:
+        """Updates that each model trains through, of any number of nodes."""
+        config = self.config
+        per_sweep = 1
+        if self.cell == "message_passing":
+            per_sweep = arm_schedule(config, self.schedule).updates_per_sweep
+        steps = config.epochs * (config.train_trajectories // config.batch_size)
+        return steps * config.horizon * config.sweeps * per_sweep
+
+    @property
+    def stage(self) -> Stage:
+        """What the result depends on."""
+        settings = {k: v for k, v in vars(self.config).items() if k not in _NOT_IN_TRAINING}
+        return Stage(
+            name=f"train-{self.schedule}",
+            module="clusterdyn.arms",
+            config={"schedule": self.schedule, "cell": self.cell, **settings},
         )
+
+    def train(self, progress: Callable[[str], None] | None = None) -> TrainedPopulation:
+        """Trains it in one thread; ``progress`` is called with one line now and then."""
+        config = self.config
+        if self.cell == "gru":
+            cell = gru_cell(config)
+            schedule = Full(one_block(cell.units))
+        else:
+            cell, schedule = message_passing_cell(config), arm_schedule(config, self.schedule)
+        datasets = {seed: study_dataset(config, seed) for seed in config.seeds}
+        with torch_threads(1):
+            return train_population(
+                cell,
+                schedule,
+                datasets,
+                config.learning_rates,
+                config.training(),
+                progress=progress,
+            )
+
+
+_NOT_IN_TRAINING = ("baseline", "schedule", "baseline_grid_seeds")

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import shutil
 import tempfile
 import types
@@ -19,6 +20,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -68,8 +70,12 @@ def imported_sources(module: str) -> list[Path]:
     return [found[name] for name in sorted(found)]
 
 
+@cache
 def source_hash(module: str) -> str:
-    """sha256 of a module and all that it imports from the package."""
+    """sha256 of a module and all that it imports from the package, as they were when first asked.
+
+    A process has imported its sources once; what changes on disk later is not what it runs.
+    """
     digest = hashlib.sha256()
     for path in imported_sources(module):
         digest.update(path.relative_to(PACKAGE).as_posix().encode())
@@ -118,6 +124,11 @@ class ArtifactStore:
     root: Path
     progress: Callable[[str], None] = print
 
+    def directory(self, stage: Stage) -> Path:
+        """Where a stage's artifact is, or would be."""
+        slug = re.sub(r"[^A-Za-z0-9_.]+", "-", stage.name).strip("-")
+        return self.root / f"{slug}-{stage.key[:16]}"
+
     def load_or_compute(
         self, stage: Stage, kind: type[Result], compute: Callable[[], Result]
     ) -> Result:
@@ -129,7 +140,7 @@ class ArtifactStore:
             compute: makes the result.
         """
         key = stage.key
-        directory = self.root / f"{stage.name}-{key[:16]}"
+        directory = self.directory(stage)
         if directory.exists():
             try:
                 result = _read(directory, key, kind)

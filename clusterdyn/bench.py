@@ -3,7 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -45,10 +45,6 @@ class BenchResult:
     ratio_high: float
     loss_gap: float
 
-    def as_json(self) -> dict[str, float]:
-        """Field names to values."""
-        return asdict(self)
-
 
 def run_bench(
     config: StudyConfig,
@@ -77,7 +73,7 @@ def _run(
     cell, training = message_passing_cell(config), config.training()
     datasets: dict[int, Dataset] = {seed: study_dataset(config, seed) for seed in config.seeds}
     steps = config.epochs * (config.train_trajectories // config.batch_size)
-    names = (config.baseline, "round_robin", "histogram")
+    names = tuple(dict.fromkeys((config.baseline, "round_robin", "histogram")))
     product: dict[str, list[float]] = {name: [] for name in names}
     plain: list[float] = []
     first_epoch = steps // config.epochs

@@ -1,12 +1,7 @@
-"""The study's settings: one frozen dataclass, three profiles, strict overrides."""
+"""The study's settings: one frozen dataclass that refuses what does not fit."""
 
 import dataclasses
 import json
-import math
-import re
-import typing
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +9,7 @@ import torch
 
 from clusterdyn.graph import make_partition, ring
 from clusterdyn.schedules import SCHEDULES, make_schedule
+from clusterdyn.settings import check_distinct, check_positive, check_seeds, check_types
 from clusterdyn.training import TrainingConfig
 
 
@@ -36,6 +32,8 @@ class StudyConfig:
         epochs: passes over the training split.
         learning_rates: of Adam; the grid of both arms.
         clip_norm: largest gradient norm of a model.
+        minibatch_stream: which of a seed's minibatch orders is used; 0 but to see what the order
+            alone does.
         seeds: one model a seed and learning rate.
         baseline_grid_seeds: the baseline's grid averages that many seeds from the first, or all
             if there are fewer (the published trial used 4 of 8; the idea's grid averages all).
@@ -60,6 +58,7 @@ class StudyConfig:
     epochs: int = 12
     learning_rates: tuple[float, ...] = (0.001, 0.003, 0.01)
     clip_norm: float = 1.0
+    minibatch_stream: int = 0
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7)
     baseline_grid_seeds: int = 4
     baseline: str = "full"
@@ -68,8 +67,7 @@ class StudyConfig:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, _typed(field.name, getattr(self, field.name)))
+        check_types(self)
         self._check_ranges()
         graph = ring(self.nodes)
         partition = make_partition(self.partition, graph, self.clusters, seed=self.partition_seed)
@@ -79,13 +77,14 @@ class StudyConfig:
     def _check_ranges(self) -> None:
         if not 0 < self.relaxation <= 1:
             raise ValueError(f"relaxation must lie in (0, 1]; got {self.relaxation:g}")
-        for name in (
-            "channels", "bins", "sweeps", "horizon", "train_trajectories",
-            "validation_trajectories", "test_trajectories", "batch_size", "epochs", "clip_norm",
-            "baseline_grid_seeds",
-        ):  # fmt: skip
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be positive; got {getattr(self, name)}")
+        check_positive(
+            self,
+            (
+                "channels", "bins", "sweeps", "horizon", "train_trajectories",
+                "validation_trajectories", "test_trajectories", "batch_size", "epochs",
+                "clip_norm", "baseline_grid_seeds", "learning_rates",
+            ),
+        )  # fmt: skip
         for name, why in (
             ("horizon", "the mechanism check also looks at a state after a time step"),
             ("clusters", "with one there is nothing to choose"),
@@ -99,24 +98,14 @@ class StudyConfig:
                 f"batch_size must not exceed train_trajectories ({self.train_trajectories}); "
                 f"got {self.batch_size}"
             )
-        if len(self.seeds) < 2:
-            raise ValueError(f"seeds must hold at least 2 seeds to form pairs; got {self.seeds}")
-        for name in ("seeds", "learning_rates"):
-            values = getattr(self, name)
-            repeats = sorted({value for value in values if values.count(value) > 1})
-            if repeats:
-                raise ValueError(
-                    f"{name} must not repeat: {repeats} stand more than once in {list(values)}"
-                )
-        if not all(0 <= seed < 2**63 for seed in (*self.seeds, self.partition_seed)):
+        check_seeds("seeds", self.seeds)
+        if not 0 <= self.partition_seed < 2**63:
             raise ValueError(
-                f"seeds must lie between 0 and 2^63 - 1; got seeds={list(self.seeds)} "
-                f"partition_seed={self.partition_seed}"
+                f"partition_seed must lie between 0 and 2^63 - 1; got {self.partition_seed}"
             )
-        if not self.learning_rates or min(self.learning_rates) <= 0:
-            raise ValueError(
-                f"learning_rates must be positive and at least one; got {list(self.learning_rates)}"
-            )
+        check_distinct("learning_rates", self.learning_rates)
+        if self.minibatch_stream < 0:
+            raise ValueError(f"minibatch_stream must not be negative; got {self.minibatch_stream}")
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
         _check_device(self.device)
@@ -141,101 +130,6 @@ def _check_device(device: str) -> None:
         raise ValueError(f"device must be cpu or cuda (or cuda:N); got {device!r}")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {device!r}, but PyTorch finds no CUDA device here; use cpu")
-
-
-def _typed(name: str, value: Any) -> Any:
-    """The value in its field's type, or a ValueError in a sentence."""
-    kind = typing.get_type_hints(StudyConfig)[name]
-    if typing.get_origin(kind) is tuple:
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            raise ValueError(f"{name} must be a list of numbers; got {value!r}")
-        element = typing.get_args(kind)[0]
-        return tuple(_scalar(f"each of {name}", element, item) for item in value)
-    return _scalar(name, kind, value)
-
-
-def _scalar(name: str, kind: type, value: Any) -> Any:
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            value = float(value)
-        except OverflowError:
-            raise ValueError(f"{name} must be finite; got a number of that size") from None
-    if type(value) is not kind:
-        words = {int: "a whole number", float: "a number", str: "a text"}
-        raise ValueError(f"{name} must be {words[kind]}; got {value!r}")
-    if kind is float and not math.isfinite(value):
-        raise ValueError(f"{name} must be finite; got {value}")
-    return value
-
-
-# Same study, same code, fewer and smaller models: a check that everything runs, no evidence.
-_QUICK: dict[str, Any] = {
-    "nodes": 8,
-    "channels": 3,
-    "train_trajectories": 120,
-    "validation_trajectories": 30,
-    "test_trajectories": 30,
-    "epochs": 3,
-    "learning_rates": (0.003, 0.01),
-    "seeds": (0, 1, 2, 3),
-    "baseline_grid_seeds": 2,
-}
-
-PROFILES: dict[str, dict[str, Any]] = {"quick": _QUICK, "reference": {}, "full": {}}
-
-
-def study_config(profile: str, settings: Mapping[str, Any] | None = None) -> StudyConfig:
-    """A profile with some of its fields replaced.
-
-    Args:
-        profile: quick, reference or full.
-        settings: field names to values of the field's own type.
-
-    Raises:
-        ValueError: for an unknown profile or field, a wrong type or a value out of range.
-    """
-    if profile not in PROFILES:
-        raise ValueError(f"profile must be one of {', '.join(PROFILES)}; got {profile!r}")
-    settings = dict(settings or {})
-    known = [field.name for field in dataclasses.fields(StudyConfig)]
-    for name in settings:
-        if name not in known:
-            raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(known)}")
-    return StudyConfig(**{**PROFILES[profile], **settings})
-
-
-def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """Reads NAME=VALUE texts, as the command line takes them.
-
-    Lists are written with commas (``seeds=0,1,2``). Values are read as JSON where they are
-    JSON and as text elsewhere; ``study_config`` then checks names and types.
-
-    Raises:
-        ValueError: if a text has no "=", or a name stands twice.
-    """
-    settings: dict[str, Any] = {}
-    lists = [
-        name
-        for name, kind in typing.get_type_hints(StudyConfig).items()
-        if typing.get_origin(kind) is tuple
-    ]
-    for assignment in assignments:
-        name, separator, text = assignment.partition("=")
-        name = name.strip()
-        if not separator or not name:
-            raise ValueError(f"a setting is written NAME=VALUE; got {assignment!r}")
-        if name in settings:
-            raise ValueError(f"setting {name!r} is given twice")
-        if name in lists:
-            items = text.strip().removeprefix("[").removesuffix("]").strip().removesuffix(",")
-            text = f"[{items}]"
-        settings[name] = text
-        # JSON wants a digit before the point; people leave out the 0.
-        for candidate in (text, re.sub(r"(?<!\d)\.(?=\d)", "0.", text)):
-            with suppress(ValueError):
-                settings[name] = json.loads(candidate)
-                break
-    return settings
 
 
 def canonical_json(value: Any) -> str:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from clusterdyn.arms import arm_schedule
+from clusterdyn.datasets import Dataset
 from clusterdyn.mechanism import RELAXATIONS
 from clusterdyn.protocol import Study
 
@@ -11,14 +12,9 @@ def data(study: Study) -> str:
     """Closes notebook 01."""
     config = study.config
     first, second = (study.datasets[seed] for seed in config.seeds[:2])
-    shared = len(
-        {row.tobytes() for row in first.train.states}
-        & {row.tobytes() for row in second.train.states}
-    )
-    splits = [
-        {row.tobytes() for row in getattr(first, name).controls}
-        for name in ("train", "validation", "test")
-    ]
+    # In physical units: every seed has moments of its own. Rounded, since they were standardised.
+    splits = [_rows(first, name) for name in ("train", "validation", "test")]
+    shared = len(splits[0] & _rows(second, "train"))
     overlap = sum(len(a & b) for i, a in enumerate(splits) for b in splits[i + 1 :])
     last = first.test.states[:, -1] - first.test.states[:, 0]
     persistence = float(np.mean((first.test.states[:, 1:] - first.test.states[:, :1]) ** 2))
@@ -32,6 +28,15 @@ def data(study: Study) -> str:
         f"{config.seeds[0]}'s test split. Data, weights and minibatches depend on the seed alone, "
         "so two arms on one seed are a true pair."
     )
+
+
+def _rows(dataset: Dataset, split: str) -> set[bytes]:
+    """The trajectories of a split, each as the bytes of its torques and its first state."""
+    trajectories, moments = getattr(dataset, split), dataset.standardisation
+    torques = trajectories.controls * moments.control_std + moments.control_mean
+    states = trajectories.states[:, 0] * moments.state_std + moments.state_mean
+    rows = np.concatenate([torques.reshape(len(torques), -1), states], axis=1)
+    return {row.tobytes() for row in rows.round(9) + 0.0}
 
 
 def training(study: Study) -> str:
@@ -82,7 +87,8 @@ def significance(study: Study) -> str:
     )
     return (
         f"**{study.config.schedule}** against **{study.config.baseline}**: Δ = "
-        f"{c.mean_difference:+.4g} in test MSE (95 % t interval [{c.t_interval.low:.4g}, "
+        f"{c.mean_difference:+.4g} in test MSE ({c.t_interval.confidence_level:.0%} t interval "
+        f"[{c.t_interval.low:.4g}, "
         f"{c.t_interval.high:.4g}], n = {len(c.differences)} paired seeds), {rate.wins} wins, "
         f"{rate.ties} ties and {rate.losses} losses; two-sided sign-flip p = {c.test.pvalue:.4g}, "
         f"{floor}. Verdict: {result.verdict}; in practice the idea {_practice(study)}. Learning "

@@ -5,18 +5,22 @@ on the test score; the baseline's grid averages its first seeds only, the idea's
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from clusterdyn.arms import message_passing_cell, study_dataset, study_partition, train_arm
+from clusterdyn.arms import TrainingRun, message_passing_cell, study_dataset, study_partition
 from clusterdyn.artifacts import ArtifactStore, Stage, default_root
 from clusterdyn.comparison import Comparison, compare
-from clusterdyn.config import StudyConfig, study_config
+from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
+from clusterdyn.execution import available_cores, process_pool
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
+from clusterdyn.profiles import strict_config, study_config
+from clusterdyn.strict.config import StrictConfig
+from clusterdyn.strict.study import StrictResult, run_strict
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation
 from clusterdyn.verdicts import (
@@ -131,10 +135,18 @@ class Study:
         config: the settings.
         store: where artifacts are kept.
         label: profile and settings in words.
+        strict_config: settings of the strict protocol, or None if it is not run.
     """
 
-    def __init__(self, config: StudyConfig, store: ArtifactStore, label: str = "") -> None:
+    def __init__(
+        self,
+        config: StudyConfig,
+        store: ArtifactStore,
+        label: str = "",
+        strict_config: StrictConfig | None = None,
+    ) -> None:
         self.config = config
+        self.strict_config = strict_config
         self.store = store
         self.label = label
         self._populations: dict[str, TrainedPopulation] = {}
@@ -147,24 +159,14 @@ class Study:
 
     def training_stage(self, schedule: str) -> Stage:
         """What an arm's training depends on."""
-        return Stage(
-            name=f"train-{schedule}",
-            module="clusterdyn.arms",
-            config={
-                "schedule": schedule,
-                **{name: value for name, value in vars(self.config).items() if name not in _ARMS},
-            },
-        )
+        return TrainingRun(self.config, schedule).stage
 
     def population(self, schedule: str) -> TrainedPopulation:
         """The trained models of an arm, every seed at every learning rate."""
         if schedule not in self._populations:
+            run = TrainingRun(self.config, schedule)
             self._populations[schedule] = self.store.load_or_compute(
-                self.training_stage(schedule),
-                TrainedPopulation,
-                lambda: train_arm(
-                    self.config, schedule, self.datasets, progress=self.store.progress
-                ),
+                run.stage, TrainedPopulation, lambda: run.train(self.store.progress)
             )
         return self._populations[schedule]
 
@@ -218,6 +220,43 @@ class Study:
             )
         return self._checks[schedule]
 
+    def strict_stage(self) -> Stage:
+        """What the strict study depends on."""
+        return Stage(
+            name="strict",
+            module="clusterdyn.strict.study",
+            config={
+                "strict": asdict(self.strict_config),
+                "published_rate": self._published_rate,
+                **vars(self.config),
+            },
+        )
+
+    @property
+    def _published_rate(self) -> float:
+        """The learning rate that the reference protocol chooses for the published idea."""
+        return self.grid("histogram").learning_rate
+
+    @cached_property
+    def strict(self) -> StrictResult:
+        """All that the strict protocol measures.
+
+        Raises:
+            ValueError: if the profile does not run it.
+        """
+        if self.strict_config is None:
+            raise ValueError(
+                f"{self.label or 'this study'} does not run the strict protocol; use profile full"
+            )
+
+        def run() -> StrictResult:
+            with process_pool(available_cores()) as pool:
+                return run_strict(
+                    self.config, self.strict_config, self._published_rate, self.store, executor=pool
+                )
+
+        return self.store.load_or_compute(self.strict_stage(), StrictResult, run)
+
     @cached_property
     def reference(self) -> ReferenceResult:
         """Selection, comparison, mechanism and verdicts of the reference protocol."""
@@ -248,9 +287,6 @@ class Study:
         )
 
 
-_ARMS = ("baseline", "schedule", "baseline_grid_seeds")  # they do not touch an arm's training
-
-
 def open_study(
     profile: str = "reference",
     settings: dict | None = None,
@@ -262,7 +298,7 @@ def open_study(
 
     Args:
         profile: quick, reference or full.
-        settings: fields of ``StudyConfig`` to replace.
+        settings: fields of ``StudyConfig`` and ``StrictConfig`` to replace.
         artifacts: directory of the artifacts; ``artifacts`` beside the package if empty.
         progress: called with one line a block of work.
 
@@ -270,7 +306,8 @@ def open_study(
         ValueError: for an unknown profile or setting, a wrong type or a value out of range.
     """
     root = Path(artifacts) if artifacts else default_root()
-    config = study_config(profile, settings)
-    changes = [f"{name} = {getattr(config, name)}" for name in sorted(settings or {})]
+    config, strict = study_config(profile, settings), strict_config(profile, settings)
+    used = {**vars(config), **(vars(strict) if strict else {})}
+    changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
-    return Study(config, ArtifactStore(root, progress), label)
+    return Study(config, ArtifactStore(root, progress), label, strict)

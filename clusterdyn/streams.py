@@ -26,6 +26,13 @@ class SeedStreams:
     schedule_training: np.random.SeedSequence
     schedule_evaluation: np.random.SeedSequence
 
+    def minibatch_stream(self, number: int) -> np.random.SeedSequence:
+        """One of the seed's minibatch orders; number 0 is ``minibatches`` itself."""
+        root = self.minibatches
+        if number == 0:
+            return root
+        return np.random.SeedSequence(root.entropy, spawn_key=(*root.spawn_key, number))
+
 
 def seed_streams(seed: int) -> SeedStreams:
     """Spawns the streams of one seed (``numpy.random.SeedSequence(seed).spawn``).

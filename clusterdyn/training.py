@@ -14,10 +14,13 @@ from torch import Tensor
 
 from clusterdyn.adjoint import RolloutGradient
 from clusterdyn.datasets import Dataset, Trajectories, minibatch_order
+from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule
 from clusterdyn.streams import seed_streams
 from clusterdyn.sweeps import Ledger, ledger, rollout
+
+Cell = MessagePassingCell | GRUCell
 
 PROGRESS_SECONDS = 2.0  # between lines of progress
 
@@ -32,6 +35,8 @@ class TrainingConfig:
         sweeps: K, a time step.
         relaxation: eta in (0, 1].
         clip_norm: largest gradient norm of a model.
+        minibatch_stream: which of a seed's minibatch orders is used; 0 in every arm but one that
+            asks how much the order alone does.
         dtype: "float32" or "float64".
         device: as PyTorch names it.
     """
@@ -41,6 +46,7 @@ class TrainingConfig:
     sweeps: int = 3
     relaxation: float = 0.5
     clip_norm: float = 1.0
+    minibatch_stream: int = 0
     dtype: str = "float32"
     device: str = "cpu"
 
@@ -159,8 +165,46 @@ def stack_split(
     )
 
 
+class AutogradGradient:
+    """What ``RolloutGradient`` computes, by automatic differentiation: for any cell.
+
+    Args:
+        cell: the cell.
+        schedule: chooses the active clusters.
+        sweeps: K, a time step.
+        relaxation: eta in (0, 1].
+    """
+
+    def __init__(self, cell: Cell, schedule: Schedule, *, sweeps: int, relaxation: float) -> None:
+        self.cell, self.schedule = cell, schedule
+        self.sweeps, self.relaxation = sweeps, relaxation
+
+    def __call__(
+        self,
+        parameters: Tensor,
+        states: Tensor,
+        controls: Tensor,
+        generators: Sequence[np.random.Generator],
+    ) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Arguments and results as of ``RolloutGradient``."""
+        leaf = parameters.detach().requires_grad_()
+        run = rollout(
+            self.cell.bind(leaf),
+            states[:, :, 0],
+            controls,
+            self.schedule,
+            generators,
+            sweeps=self.sweeps,
+            relaxation=self.relaxation,
+            targets=states[:, :, 1:],
+        )
+        loss = mean_squared_error(run.predictions, states)
+        (gradient,) = torch.autograd.grad(loss.sum(), leaf)
+        return loss.detach(), gradient, list(run.activity)
+
+
 def evaluate(
-    cell: MessagePassingCell,
+    cell: Cell,
     parameters: Tensor,
     schedule: Schedule,
     states: Tensor,
@@ -198,7 +242,7 @@ def evaluate(
 
 
 def train_population(
-    cell: MessagePassingCell,
+    cell: Cell,
     schedule: Schedule,
     datasets: dict[int, Dataset],
     learning_rates: Sequence[float],
@@ -231,21 +275,22 @@ def train_population(
     order = np.stack(
         [
             minibatch_order(
-                roots[seed].minibatches, states.shape[1], config.batch_size, config.epochs
+                roots[seed].minibatch_stream(config.minibatch_stream),
+                states.shape[1],
+                config.batch_size,
+                config.epochs,
             )
             for seed in datasets
         ]
     )  # (seeds, epochs, steps, B)
     validation = [split[row] for split in stack_split(splits, "validation", config)]
 
-    gradient_of = RolloutGradient(
-        cell,
-        schedule,
-        (len(seeds), config.batch_size, controls.shape[2]),
-        sweeps=config.sweeps,
-        relaxation=config.relaxation,
-        like=parameters,
-    )
+    sweeping = {"sweeps": config.sweeps, "relaxation": config.relaxation}
+    if isinstance(cell, MessagePassingCell):
+        shape = (len(seeds), config.batch_size, controls.shape[2])
+        gradient_of = RolloutGradient(cell, schedule, shape, like=parameters, **sweeping)
+    else:
+        gradient_of = AutogradGradient(cell, schedule, **sweeping)
     optimiser = Adam(parameters, config.tensor(rates), config.clip_norm)
     generators = schedule_generators(seeds, training=True)
     alive = torch.ones(len(seeds), dtype=torch.bool, device=config.device)

@@ -45,6 +45,7 @@ def run(schedule, cell, parameters, states, controls, *, sweeps=SWEEPS, relaxati
         generators,
         sweeps=sweeps,
         relaxation=relaxation,
+        targets=states.unsqueeze(2) + controls,  # any answer, of each trajectory's own
     )
 
 

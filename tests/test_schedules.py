@@ -245,8 +245,16 @@ def problem(models: int = 2, batch: int = 3, horizon: int = HORIZON, nodes: int 
 
 def run(schedule: Schedule, cell, parameters, states, controls, seeds=(0, 1)):
     own = generators(*seeds[: len(parameters)])
-    bound = cell.bind(parameters)
-    return rollout(bound, states, controls, schedule, own, sweeps=SWEEPS, relaxation=0.5)
+    return rollout(
+        cell.bind(parameters),
+        states,
+        controls,
+        schedule,
+        own,
+        sweeps=SWEEPS,
+        relaxation=0.5,
+        targets=states.unsqueeze(2) + controls,  # any answer, of each trajectory's own
+    )
 
 
 @pytest.mark.parametrize("name", ["round_robin", "cluster_sequential"])
@@ -277,15 +285,20 @@ def test_view_tells_time_step_sweep_and_update_and_carries_no_gradient(name):
             seen.append((view.time_step, view.sweep, view.update))
             assert not view.hidden.requires_grad
             assert not view.proposal.requires_grad
+            # Only who says that it needs the answer is handed it, and without gradient.
+            assert (view.next_loss is not None) == (name == "oracle")
+            if view.next_loss:
+                assert not view.next_loss(view.hidden).requires_grad
             return inner.choose(view, state)
 
     inner = make_schedule(name, ring(NODES), contiguous(NODES, 4))
     watching = Watching(inner.partition)
     watching.updates_per_sweep = inner.updates_per_sweep
+    watching.needs_answer = inner.needs_answer
     cell, parameters, states, controls = problem()
     predictions = run(watching, cell, parameters.requires_grad_(), states, controls).predictions
     assert predictions.requires_grad
-    updates = {"sequential": 8, "cluster_sequential": 4}.get(name, 1)
+    updates = {"sequential": 8, "cluster_sequential": 4, "histogram_ordered": 4}.get(name, 1)
     expected = [(t, k, u) for t in range(2) for k in range(3) for u in range(updates)]
     assert seen == expected
 

@@ -92,6 +92,7 @@ def gradient_by_autograd(
         generators(len(parameters)),
         sweeps=3,
         relaxation=relaxation,
+        targets=states[:, :, 1:],
     )
     errors = found.predictions - states[:, :, 1:]
     loss = (errors**2).flatten(1).mean(dim=1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clusterdyn.datasets import PendulumSampling, sample_trajectories
+from clusterdyn.datasets import PendulumSampling, Trajectories, sample_trajectories
 from clusterdyn.display import MUTED
 from clusterdyn.figures.style import BASELINE, CLUSTERS, IDEA, Picture, label, legend, new_figure
 from clusterdyn.pendulum import SUBSTEPS, Pendulum, simulate
@@ -17,7 +17,8 @@ def trajectories(study: Study) -> Picture:
     """Training trajectories of the first seed, in physical units."""
     config, seed = study.config, study.config.seeds[0]
     count = min(SHOWN, config.train_trajectories)
-    raw = sample_trajectories(seed_streams(seed).train, count, config.horizon)
+    drawn = sample_trajectories(seed_streams(seed).train, config.train_trajectories, config.horizon)
+    raw = Trajectories(drawn.states[:count], drawn.controls[:count])
     step = PendulumSampling().time_step
     time = step * np.arange(config.horizon + 1)
     angle = np.arctan2(raw.states[..., 0], raw.states[..., 1])
@@ -97,8 +98,10 @@ def integrator(study: Study) -> Picture:
     legend(axes[0, 0])
     free = Pendulum(damping=0.0)
     seconds, drifts = 60.0, []
-    for number, angle in enumerate((0.2, 1.0, 1.5)):
-        path = simulate(free, np.array([angle, 0.0]), np.zeros(int(seconds / step)), time_step=step)
+    angles = np.array([0.2, 1.0, 1.5])
+    still = np.stack([angles, np.zeros_like(angles)], axis=-1)
+    paths = simulate(free, still, np.zeros((len(angles), int(seconds / step))), time_step=step)
+    for number, (angle, path) in enumerate(zip(angles, paths, strict=True)):
         energy = free.energy(path)
         drifts.append(np.abs(energy / energy[0] - 1).max())
         axes[0, 1].plot(

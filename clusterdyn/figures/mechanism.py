@@ -191,10 +191,14 @@ def coefficient(study: Study) -> Picture:
             )
         ends = [law.predicted.min(), law.predicted.max()]
         axis.plot(ends, ends, color=MUTED, linewidth=1, zorder=0)
-        label(axis, title=f"{unit} in turn", x="predicted (L(J)F)ᵢ")
+        label(
+            axis,
+            title=f"{unit} in turn",
+            x="predicted (L(J)F)ᵢ",
+            y=f"measured Dᵢ/η² at η = {law.relaxations[0]:g}",
+        )
         if unit == "clusters":
             legend(axis)
-    axes[0, 0].set_ylabel(f"measured Dᵢ/η² at η = {law.relaxations[0]:g}")
     laws = [_law(study, study.config.schedule, u, "trajectory") for u in ("nodes", "clusters")]
     distance = max(
         np.abs(law.measured - law.predicted).max() / np.abs(law.predicted).max() for law in laws

@@ -141,6 +141,20 @@ def _check_replaceable(output: Path) -> None:
             )
 
 
+def check_file(path: Path) -> None:
+    """Checks that a file could be written, before the work whose result goes there.
+
+    Raises:
+        OutputError: if it is a directory, or its directory does not exist or cannot be written.
+    """
+    path = Path(path).resolve()
+    if path.is_dir():
+        raise OutputError(f"{path} is a directory: give the name of a file")
+    if not path.parent.exists():
+        raise OutputError(f"{path.parent} does not exist, so that {path.name} cannot be written")
+    _check_writable(path.parent)
+
+
 def _check_writable(parent: Path) -> None:
     existing = parent
     while not existing.exists():

@@ -163,5 +163,5 @@ def validate(report: Any, schema: str) -> None:
 
 
 def dump(report: Any) -> str:
-    """JSON text, the same bytes for the same values."""
-    return json.dumps(report, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    """JSON text, the same bytes for the same values; what is not finite is null."""
+    return json.dumps(jsonable(report), indent=1, allow_nan=False, ensure_ascii=False) + "\n"

@@ -1,7 +1,5 @@
 """Schedules that look at the hidden state and choose for each trajectory."""
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -28,7 +26,7 @@ class Histogram(Schedule):
         bins: m.
         ties: who wins a tie: "lowest" index, "random" (drawn for each trajectory), or "oldest",
             the cluster whose last update is longest ago (then the lowest index).
-        share: "trajectory", or "batch": counts are summed over the trajectories that run
+        share: "trajectory", or "batch": counts are averaged over the trajectories that run
             together, and all get the same cluster.
     """
 
@@ -45,30 +43,20 @@ class Histogram(Schedule):
         super().__init__(partition)
         self.bins, self.ties, self.share = bins, ties, share
         self._deviation = np.eye(graph.nodes) - graph.neighbour_mean()  # (n, n)
-        self._operators: dict[Any, tuple[Tensor, Tensor, Tensor]] = {}
 
-    def _operators_for(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Deviation (n d, n d), sum over channels (n d, n), membership (n, C)."""
-        key = (hidden.dtype, hidden.device, hidden.shape[-1])
-        if key not in self._operators:
-            nodes, channels = hidden.shape[-2:]
-            deviation = np.kron(self._deviation.T, np.eye(channels))
-            summing = np.repeat(np.eye(nodes), channels, axis=0)
-            self._operators[key] = (
-                torch.as_tensor(deviation).to(hidden),
-                torch.as_tensor(summing).to(hidden),
-                self.membership(hidden),
-            )
-        return self._operators[key]
+    def _deviation_of(self, channels: int) -> np.ndarray:
+        """(n d, n d): maps a hidden state to each node's minus the mean of its neighbours'."""
+        return np.kron(self._deviation.T, np.eye(channels))
 
     def disagreement(self, hidden: Tensor) -> Tensor:
         """||h_i - mean of its neighbours||_2 for each node, (S, B, n), from h (S, B, n, d)."""
         return self._squared_disagreement(hidden).sqrt()
 
     def _squared_disagreement(self, hidden: Tensor) -> Tensor:
-        deviation, summing, _ = self._operators_for(hidden)
-        rows = hidden.reshape(-1, len(deviation))  # (S B, n d)
-        return ((rows @ deviation).square_() @ summing).view(hidden.shape[:-1])
+        rows = hidden.reshape(-1, hidden.shape[-2:].numel())  # (S B, n d)
+        deviation = self._kept(self._deviation_of, hidden)
+        squares = (rows @ deviation).square_()
+        return (squares @ self._kept(self._sum_channels, hidden)).view(hidden.shape[:-1])
 
     def count(self, hidden: Tensor) -> Tensor:
         """Nodes of each cluster in the highest bin, (S, B, C) or (S, 1, C), from h."""
@@ -76,8 +64,8 @@ class Histogram(Schedule):
         edge = squared.amax(dim=-1, keepdim=True) * ((self.bins - 1) / self.bins) ** 2
         in_highest_bin = (squared >= edge).to(squared)
         if self.share == "batch":
-            in_highest_bin = in_highest_bin.sum(dim=1, keepdim=True)
-        return in_highest_bin @ self._operators_for(hidden)[2]
+            in_highest_bin = in_highest_bin.mean(dim=1, keepdim=True)
+        return in_highest_bin @ self.membership(in_highest_bin)
 
     def start(self, generators, batch):
         return _Waiting(generators)
@@ -86,9 +74,11 @@ class Histogram(Schedule):
         count = self.count(view.hidden)
         # argmax returns the first of equal maxima.
         if self.ties == "random":
-            count = count + state.draw(count)  # a fraction, so that only equal counts change
+            best = count == count.amax(dim=-1, keepdim=True)
+            count = best * (1 + state.draw(count))
         elif self.ties == "oldest":
-            count = count * 2**14 + state.age(count)  # counts first, waiting times second
+            best = count == count.amax(dim=-1, keepdim=True)
+            count = best * (1 + state.age(count))
         active = self.one_hot(count.argmax(dim=-1))
         if self.ties == "oldest":
             state.update(active)
@@ -115,8 +105,7 @@ class _Waiting:
     def draw(self, like: Tensor) -> Tensor:
         """(S, B, C), uniform over [0, 1), from each model's own stream."""
         draws = np.stack([g.random(like.shape[1:]) for g in self.generators])
-        # In single precision a draw may round up to 1, which would outweigh a count.
-        return torch.as_tensor(draws).to(like).clamp_(max=0.999)
+        return torch.as_tensor(draws).to(like)
 
 
 class HistogramFair(Histogram):
@@ -193,7 +182,9 @@ class Residual(Schedule):
 
     def cluster_residual(self, view: SweepView) -> Tensor:
         """(S, B, C); for "l2" its square."""
-        squared = (view.proposal - view.hidden).square_().sum(dim=-1)  # (S, B, n)
+        squares = (view.proposal - view.hidden).square_()
+        rows = squares.view(-1, squares.shape[-2:].numel())  # (S B, n d)
+        squared = (rows @ self._kept(self._sum_channels, squares)).view(squares.shape[:-1])
         if self.norm == "max":
             members = [self.partition.members(c) for c in range(self.partition.clusters)]
             return torch.stack([squared[..., nodes].amax(dim=-1) for nodes in members], dim=-1)

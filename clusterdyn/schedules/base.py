@@ -58,6 +58,7 @@ class Schedule:
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
+        self._operators: dict[Any, Tensor] = {}
 
     def start(self, generators: Sequence[np.random.Generator], batch: int) -> Any:
         """The state before the first update of a rollout.
@@ -87,13 +88,28 @@ class Schedule:
 
     def one_hot(self, cluster: Tensor) -> Tensor:
         """Clusters (...) as active sets (..., C), bool."""
-        clusters = torch.arange(self.partition.clusters, device=cluster.device)
-        return cluster.unsqueeze(-1) == clusters
+        return cluster.unsqueeze(-1) == self._kept(self._cluster_numbers, cluster)
 
     def membership(self, like: Tensor) -> Tensor:
         """(n, C): 1 where a node belongs to a cluster, in the precision and place of ``like``."""
-        members = np.eye(self.partition.clusters)[list(self.partition.labels)]
-        return torch.as_tensor(members).to(like)
+        return self._kept(self._members, like)
+
+    def _kept(self, make: Callable[[int], np.ndarray], like: Tensor) -> Tensor:
+        """A constant in the precision and place of ``like``, made once from its last length."""
+        key = (make.__name__, like.dtype, like.device, like.shape[-1])
+        if key not in self._operators:
+            self._operators[key] = torch.as_tensor(make(like.shape[-1])).to(like)
+        return self._operators[key]
+
+    def _cluster_numbers(self, length: int) -> np.ndarray:
+        return np.arange(self.partition.clusters)
+
+    def _members(self, length: int) -> np.ndarray:
+        return np.eye(self.partition.clusters)[list(self.partition.labels)]
+
+    def _sum_channels(self, channels: int) -> np.ndarray:
+        """(n d, n): sums what belongs to each node."""
+        return np.repeat(np.eye(self.partition.nodes), channels, axis=0)
 
 
 class StaticSchedule(Schedule):

@@ -1,0 +1,1 @@
+"""The strict protocol: selection on validation, fresh test seeds, equal work."""

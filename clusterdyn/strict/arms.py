@@ -1,0 +1,150 @@
+"""The arms of the strict study: which schedules, at how many sweeps, and under which changes."""
+
+from dataclasses import dataclass, replace
+
+from clusterdyn.arms import TrainingRun, arm_schedule
+from clusterdyn.config import StudyConfig
+from clusterdyn.schedules import StaticSchedule
+from clusterdyn.strict.config import StrictConfig
+
+BASELINE = "full"
+# Every schedule that is compared at equal sweeps and at equal work.
+COMPARED = (
+    "full",
+    "cluster_sequential",
+    "sequential",
+    "round_robin",
+    "random",
+    "clockwork",
+    "histogram",
+    "histogram_fair",
+    "histogram_ordered",
+    "residual",
+    "residual(norm=max)",
+    "residual(norm=mean)",
+    "oracle",
+)
+TIE_RULES = ("histogram", "histogram(ties=random)", "histogram(ties=oldest)")
+# Random orders, from the least to the most that a read-out can get used to.
+PREDICTABILITY = (
+    "random",
+    "random(share=batch)",
+    "random(share=always)",
+    "histogram_fair",
+    "histogram_fair(share=batch)",
+    "round_robin",
+)
+# Also trained at other horizons and epochs, and run at other relaxation factors.
+CORE = ("full", "round_robin", "random", "histogram", "residual")
+LARGEST_UPDATES = 64  # updates a time step beyond which an arm is left out of a budget
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A schedule under some changes of the study's settings.
+
+    Attributes:
+        schedule: as text.
+        changes: fields of ``StudyConfig`` and their values.
+        cell: as in ``TrainingRun``.
+        fixed_rate: a learning rate that is given and not selected, or None.
+        side: whether it belongs to a side experiment, of fewer seeds.
+    """
+
+    schedule: str
+    changes: tuple[tuple[str, object], ...] = ()
+    cell: str = "message_passing"
+    fixed_rate: float | None = None
+    side: bool = False
+
+    @property
+    def label(self) -> str:
+        """The arm in words."""
+        words = [self.schedule if self.cell == "message_passing" else self.cell]
+        words += [f"{name}={value}" for name, value in self.changes]
+        words += [f"rate={self.fixed_rate:g}"] if self.fixed_rate is not None else []
+        return ", ".join(words)
+
+    def selection_seeds(self, strict: StrictConfig) -> tuple[int, ...]:
+        """Seeds that its learning rate is chosen on."""
+        return strict.selection_seeds[: strict.side_selection_seeds if self.side else None]
+
+    def test_seeds(self, strict: StrictConfig) -> tuple[int, ...]:
+        """Seeds that it is tested on."""
+        return strict.test_seeds[: strict.side_test_seeds if self.side else None]
+
+    def run(
+        self, config: StudyConfig, seeds: tuple[int, ...], rates: tuple[float, ...]
+    ) -> TrainingRun:
+        """The arm trained on some seeds, at some learning rates."""
+        changes = {**dict(self.changes), "seeds": seeds, "learning_rates": rates}
+        return TrainingRun(replace(config, **changes), self.schedule, self.cell)
+
+
+def with_sweeps(config: StudyConfig, schedule: str, sweeps: int) -> Arm:
+    """A schedule at a number of sweeps a time step; the study's own number is no change."""
+    return Arm(schedule, () if sweeps == config.sweeps else (("sweeps", sweeps),))
+
+
+def sweeps_of(config: StudyConfig, arm: Arm) -> int:
+    """K of an arm."""
+    return dict(arm.changes).get("sweeps", config.sweeps)
+
+
+def nodes_per_sweep(config: StudyConfig, schedule: str) -> float:
+    """Node updates of one sweep, on average."""
+    built = arm_schedule(config, schedule)
+    sizes = built.partition.sizes
+    if isinstance(built, StaticSchedule):
+        moved = built.table.double().numpy() @ sizes
+        return float(moved.mean() * built.updates_per_sweep)
+    return float(sizes.mean() * built.updates_per_sweep)
+
+
+def at_work(config: StudyConfig, schedule: str, budget: int) -> Arm | None:
+    """A schedule at the sweeps whose node updates come closest to a budget.
+
+    Returns:
+        None if even one sweep is more than a third above the budget, or if the arm would take
+        more than ``LARGEST_UPDATES`` updates a time step.
+    """
+    per_sweep = nodes_per_sweep(config, schedule)
+    sweeps = max(1, round(budget / per_sweep))
+    updates = sweeps * arm_schedule(config, schedule).updates_per_sweep
+    if sweeps * per_sweep > budget * 4 / 3 or updates > LARGEST_UPDATES:
+        return None
+    return with_sweeps(config, schedule, sweeps)
+
+
+def claim_budget(strict: StrictConfig) -> int:
+    """The budget of the claims at equal work: the middle one."""
+    return strict.work_budgets[len(strict.work_budgets) // 2]
+
+
+def noisy_round_robin(strict: StrictConfig) -> tuple[str, ...]:
+    """Round robin from no noise to nothing but noise."""
+    return ("round_robin", *(f"round_robin(noise={level:g})" for level in strict.noise_levels))
+
+
+def work_arms(config: StudyConfig, strict: StrictConfig) -> dict[str, tuple[Arm, ...]]:
+    """Every compared schedule at every budget that it can keep, by ascending sweeps."""
+    arms = {}
+    for schedule in COMPARED:
+        found = [Arm(schedule)]
+        for budget in strict.work_budgets:
+            arm = at_work(config, schedule, budget)
+            if arm is not None and arm not in found:
+                side = budget != claim_budget(strict) and bool(arm.changes)
+                found.append(replace(arm, side=side))
+        unique = dict.fromkeys(found)
+        arms[schedule] = tuple(sorted(unique, key=lambda arm: sweeps_of(config, arm)))
+    return arms
+
+
+def changed_arms(field: str, values: tuple[int, ...], default: int) -> tuple[Arm, ...]:
+    """The core schedules under each value of a setting."""
+    return tuple(
+        Arm(schedule) if value == default else Arm(schedule, ((field, value),), side=True)
+        for schedule in CORE
+        for value in values
+    )

@@ -1,0 +1,337 @@
+"""The command line: what it refuses, in one sentence and before any work, and what it leaves."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from inspection import contents
+
+from clusterdyn.__main__ import main, parser
+from clusterdyn.report import build as building
+
+REPO = Path(__file__).resolve().parents[1]
+SMALL = {
+    "nodes": 4,
+    "clusters": 2,
+    "horizon": 2,
+    "channels": 2,
+    "train_trajectories": 20,
+    "validation_trajectories": 5,
+    "test_trajectories": 5,
+    "batch_size": 10,
+    "epochs": 1,
+    "learning_rates": [0.01],
+    "seeds": [0, 1],
+}
+
+
+def small(**changes) -> list[str]:
+    """The small settings as the command line takes them."""
+    settings = {**SMALL, **changes}
+    return [f"{n}={json.dumps(v).strip('[]')}".replace(" ", "") for n, v in settings.items()]
+
+
+def command(*arguments: str, cwd: Path = REPO) -> subprocess.CompletedProcess:
+    """Runs ``python -m clusterdyn`` as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "clusterdyn", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def assert_one_sentence(error: str, words: str = "") -> None:
+    """Asserts that standard error holds one line with the given words, and no traceback."""
+    assert error.startswith("clusterdyn: error: ")
+    assert error.count("\n") == 1 and error.endswith("\n")
+    assert words in error
+
+
+@pytest.fixture
+def earlier(tmp_path) -> Path:
+    """An earlier report."""
+    report = tmp_path / "reports"
+    (report / "figures").mkdir(parents=True)
+    for name in ("index.html", "results.json", "figures/pairs.svg"):
+        (report / name).write_text(f"earlier {name}")
+    return report
+
+
+# Refusals, before any work.
+
+REFUSALS = {
+    "an unknown profile": (
+        ["--profile", "fast"],
+        "profile must be one of quick, reference, full; got 'fast'",
+    ),
+    "an unknown setting": (
+        ["--set", "relaxtion=0.4"],
+        "unknown setting 'relaxtion'; the settings are nodes, channels, clusters, partition",
+    ),
+    "a wrong type": (["--set", "epochs=many"], "epochs must be a whole number; got 'many'"),
+    "a fraction of a sweep": (["--set", "sweeps=2.5"], "sweeps must be a whole number; got 2.5"),
+    "a relaxation above 1": (
+        ["--set", "relaxation=1.5"],
+        "relaxation must lie in (0, 1]; got 1.5",
+    ),
+    "a partition that does not fit": (
+        ["--set", "clusters=5"],
+        "5 clusters do not fit 16 nodes: clusters must divide nodes",
+    ),
+    "a colouring of another size": (
+        ["--set", "partition=coloring"],
+        "has 2 clusters; got clusters=4: set clusters=2",
+    ),
+    "repeated seeds": (
+        ["--set", "seeds=0,1,0"],
+        "seeds must not repeat: [0] stand more than once in [0, 1, 0]",
+    ),
+    "no equals sign": (["--set", "epochs"], "a setting is written NAME=VALUE; got 'epochs'"),
+    "no name": (["--set", "=3"], "a setting is written NAME=VALUE; got '=3'"),
+    "a setting given twice": (
+        ["--set", "epochs=1", "--set", "epochs=2"],
+        "setting 'epochs' is given twice",
+    ),
+    "one arm against itself": (
+        ["--set", "schedule=full"],
+        "baseline and schedule are the two arms and must differ; both are 'full'",
+    ),
+    "a newline in a name": (["--set", "epo\nchs=1"], r"unknown setting 'epo\nchs'"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+@pytest.mark.parametrize("name", ["report", "bench"])
+def test_what_cannot_be_run_is_refused_with_what_is_allowed(
+    earlier, tmp_path, capsys, name, case, monkeypatch
+):
+    arguments, words = REFUSALS[case]
+    before = contents(tmp_path)
+    monkeypatch.chdir(tmp_path)  # the default places of output and artifacts are not the checkout
+    places = ["--output", str(earlier)] if name == "report" else ["--json", str(tmp_path / "b")]
+    assert main([name, *arguments, *places]) == 2
+    said = capsys.readouterr()
+    assert_one_sentence(said.err, words)
+    assert said.out == ""
+    assert contents(tmp_path) == before
+
+
+def test_a_refusal_is_the_same_from_the_terminal(earlier):
+    before = contents(earlier)
+    run = command("report", "--profile", "fast", "--output", str(earlier))
+    assert run.returncode == 2 and run.stdout == ""
+    assert_one_sentence(run.stderr, "profile must be one of quick, reference, full; got 'fast'")
+    assert contents(earlier) == before
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("file", "is a file: give a directory for the report"),
+        ("file/report", "is a file, so that"),
+        ("file/deeper/report", "is a file, so that"),
+        ("foreign", "is not empty and holds no report (index.html and results.json): give a"),
+        ("reports", "holds notes.txt, which is not a part of a report and would be lost"),
+    ],
+)
+def test_an_output_that_would_lose_something_or_cannot_be_written_is_refused(
+    earlier, tmp_path, capsys, place, words
+):
+    (tmp_path / "file").write_text("a file")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.tex").write_text("years of work")
+    (earlier / "notes.txt").write_text("notes")
+    before = contents(tmp_path)
+    output, artifacts = tmp_path / place, tmp_path / "artifacts"
+    arguments = ["--profile", "quick", "--output", str(output), "--artifacts", str(artifacts)]
+    assert main(["report", *arguments]) == 2
+    assert_one_sentence(capsys.readouterr().err, words)
+    assert contents(tmp_path) == before and not artifacts.exists()  # no work was done
+
+
+@pytest.mark.parametrize("arguments", [[], ["publish"], ["report", "--set"], ["bench", "--fast"]])
+def test_a_command_line_that_is_not_understood_exits_with_2_and_the_usage(capsys, arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    assert exit_.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("usage: python -m clusterdyn")
+    assert "error: " in error
+
+
+def test_no_command_at_all_exits_with_2_from_the_terminal():
+    run = command()
+    assert run.returncode == 2
+    assert "usage: python -m clusterdyn" in run.stderr and "{report,bench}" in run.stderr
+
+
+def test_settings_add_up_over_several_options():
+    options = parser().parse_args(["report", "--set", "a=1", "b=2", "--set", "c=3"])
+    assert options.settings == ["a=1", "b=2", "c=3"]
+    assert parser().parse_args(["report"]).settings == []
+
+
+def test_defaults_are_the_reference_report_in_reports():
+    options = parser().parse_args(["report"])
+    assert (options.profile, options.output, options.artifacts) == (
+        "reference",
+        Path("reports"),
+        None,
+    )
+
+
+# Failures while the work is done.
+
+
+@pytest.fixture(scope="module")
+def artifacts(tmp_path_factory) -> Path:
+    """Artifacts of the small study, shared by the runs below."""
+    return tmp_path_factory.mktemp("artifacts")
+
+
+KILLED = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("1 / 0", "01_broken failed in code cell 2 of 3 (`1 / 0`): ZeroDivisionError"),
+        (KILLED, "01_broken lost its kernel in code cell 2 of 3 (`import os, signal`)"),
+    ],
+)
+def test_a_notebook_that_breaks_is_told_in_a_sentence_and_the_earlier_report_stays(
+    earlier, artifacts, tmp_path, capsys, monkeypatch, write_notebook, cell, words
+):
+    source = write_notebook(cell, name="01_broken")
+    monkeypatch.setattr(building, "notebook_sources", lambda: [source])
+    before = contents(earlier)
+    places = ["--output", str(earlier), "--artifacts", str(artifacts)]
+    assert main(["report", "--profile", "quick", *places, "--set", *small()]) == 1
+    said = capsys.readouterr()
+    assert_one_sentence(said.err, words)
+    assert contents(earlier) == before
+    # Nothing is left beside the report, and the broken notebook is where the sentence says.
+    assert [path.name for path in tmp_path.iterdir() if path != source] == ["reports"]
+    kept = re.search(r"is kept at (.+\.ipynb)", said.err)[1]
+    assert nbformat.read(kept, as_version=4).cells
+
+
+def test_an_interrupted_report_says_that_nothing_was_published(earlier, capsys, monkeypatch):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(building, "build_report", interrupt)
+    assert main(["report", "--output", str(earlier)]) == 130
+    assert_one_sentence(capsys.readouterr().err, "nothing was published")
+
+
+def test_an_arm_that_diverges_at_every_rate_is_told_in_a_sentence(earlier, tmp_path, capsys):
+    before = contents(earlier)
+    places = ["--output", str(earlier), "--artifacts", str(tmp_path / "artifacts")]
+    settings = small(learning_rates=[1e30])
+    assert main(["report", "--profile", "quick", *places, "--set", *settings]) == 1
+    assert_one_sentence(capsys.readouterr().err, "add smaller learning rates")
+    assert contents(earlier) == before
+
+
+# papermill, as the README has it.
+
+
+def test_papermill_runs_a_notebook_with_settings_to_its_end(tmp_path):
+    pair, executed = tmp_path / "X.ipynb", tmp_path / "out.ipynb"
+    before = sorted((REPO / "notebooks").iterdir())
+    settings = json.dumps({"settings": SMALL})  # JSON is YAML
+    for module, *arguments in (
+        ("jupytext", "--to", "ipynb", "notebooks/01_data.py", "-o", str(pair)),
+        ("papermill", str(pair), str(executed), "-p", "profile", "quick", "-y", settings),
+    ):
+        run = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            cwd=REPO,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert run.returncode == 0, run.stderr
+    notebook = nbformat.read(executed, as_version=4)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    finished = outputs[-1]
+    assert finished["data"]["text/plain"] == "01_data: finished, 3 figures"
+    assert finished["metadata"]["clusterdyn"]["finished"] == "01_data"
+    assert not [output for output in outputs if output.get("name") == "stderr"]
+    # The settings have arrived.
+    texts = [output["data"].get("text/markdown", "") for output in outputs if "data" in output]
+    assert any("Each seed brings 20 training, 5 validation and 5 test" in text for text in texts)
+    assert sorted((REPO / "notebooks").iterdir()) == before
+
+
+# The benchmark.
+
+BENCH_FIELDS = {
+    "models", "steps", "threads", "repeats", "plain_s", "product_s", "product_round_robin_s",
+    "product_histogram_s", "ratio", "ratio_low", "ratio_high", "loss_gap",
+}  # fmt: skip
+
+
+def bench(tmp_path: Path, *, repeats: int = 1, **changes) -> dict:
+    file = tmp_path / "bench.json"
+    options = ["--profile", "quick", "--json", str(file), "--repeats", str(repeats)]
+    assert main(["bench", *options, "--set", *small(**changes)]) == 0
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is not JSON")
+
+    return json.loads(file.read_text("utf-8"), parse_constant=refuse)
+
+
+def test_bench_writes_its_documented_fields_and_a_ratio_of_its_own_times(tmp_path, capsys):
+    times = bench(tmp_path, dtype="float64")
+    assert set(times) == BENCH_FIELDS
+    # Two seeds, one rate, one epoch of 20 trajectories in batches of 10.
+    assert (times["models"], times["steps"]) == (2, 2)
+    assert (times["threads"], times["repeats"]) == (1, 1)
+    assert times["ratio"] == times["plain_s"] / times["product_s"]
+    assert times["ratio"] == times["ratio_low"] == times["ratio_high"]
+    assert times["loss_gap"] < 1e-9  # the two sides train the same models, in double precision
+    assert json.loads(capsys.readouterr().out.split("\n", 1)[1]) == times
+
+
+def test_bench_tells_medians_over_its_repeats(tmp_path, capsys):
+    times = bench(tmp_path, repeats=2)
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("repeat ")]
+    assert [line.split(":")[0] for line in lines] == ["repeat 1 of 2", "repeat 2 of 2"]
+    assert times["ratio"] == pytest.approx((times["ratio_low"] + times["ratio_high"]) / 2)
+    # A quotient of two means lies between the two quotients.
+    ratio = times["plain_s"] / times["product_s"]
+    assert times["ratio_low"] * 0.999 <= ratio <= times["ratio_high"] * 1.001
+
+
+@pytest.mark.parametrize("option", ["--repeats", "--threads"])
+def test_bench_refuses_none_of_something_in_a_sentence(capsys, option):
+    assert main(["bench", "--profile", "quick", option, "0"]) != 0
+    assert_one_sentence(capsys.readouterr().err, "repeats and threads must be at least 1; got ")
+
+
+@pytest.mark.parametrize("baseline", ["round_robin", "histogram"])
+def test_bench_takes_a_baseline_that_it_times_anyway(tmp_path, baseline):
+    times = bench(tmp_path, baseline=baseline, schedule="full")
+    assert times["product_s"] == times[f"product_{baseline}_s"]
+
+
+def test_bench_writes_json_even_if_models_diverge(tmp_path):
+    assert bench(tmp_path, learning_rates=[1e30])["loss_gap"] is None
+
+
+def test_bench_refuses_a_file_that_it_cannot_write_before_it_times_anything(tmp_path, capsys):
+    (tmp_path / "file").write_text("a file")
+    options = ["--profile", "quick", "--json", str(tmp_path / "file" / "bench.json")]
+    assert main(["bench", *options, "--repeats", "1", "--set", *small()]) == 2
+    said = capsys.readouterr()
+    assert_one_sentence(said.err, "is a file")
+    assert said.out == ""
