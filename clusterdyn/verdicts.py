@@ -51,11 +51,16 @@ def comparison_verdict(comparison: Comparison) -> str:
     return f"idea {side} (significant)"
 
 
-def practical_verdict(comparison: Comparison) -> str:
-    """helps, harms, equivalent or unclear; rule ``practical_verdict``."""
+def practical_verdict(comparison: Comparison, *, pvalue: float | None = None) -> str:
+    """helps, harms, equivalent or unclear; rule ``practical_verdict``.
+
+    Args:
+        comparison: of two arms.
+        pvalue: of the sign-flip test, if it was adjusted for several comparisons.
+    """
     if comparison.equivalence.pvalue < SIGNIFICANCE:
         return "equivalent"
-    if comparison.test.pvalue >= SIGNIFICANCE:
+    if (comparison.test.pvalue if pvalue is None else pvalue) >= SIGNIFICANCE:
         return "unclear"
     return "harms" if comparison.mean_difference > 0 else "helps"
 

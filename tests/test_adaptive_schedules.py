@@ -17,7 +17,6 @@ from clusterdyn.schedules import (
     SCHEDULES,
     RoundRobin,
     Schedule,
-    StaticSchedule,
     SweepView,
     make_schedule,
     schedule_name,
@@ -530,80 +529,6 @@ def test_residual_is_l2_by_default_and_gives_ties_to_the_lowest_index():
         assert (still == 0).all()
 
 
-# The yardstick that knows the answer.
-
-
-class Recording(Schedule):
-    """Hands everything on and keeps each view."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        super().__init__(schedule.partition)
-        self.schedule, self.views = schedule, []
-        self.needs_answer = schedule.needs_answer
-
-    def start(self, own, batch):
-        return self.schedule.start(own, batch)
-
-    def choose(self, view, state):
-        self.views.append(view)
-        return self.schedule.choose(view, state)
-
-
-@pytest.mark.parametrize("relaxation", [0.3, 1.0])
-@pytest.mark.parametrize("partition", PARTITIONS, ids=lambda p: p.name)
-def test_oracle_takes_the_update_after_which_the_read_out_errs_least(partition, relaxation):
-    cell, parameters, states, controls = problem(batch=4)
-    schedule = Recording(made("oracle", partition, relaxation=relaxation))
-    found = run(schedule, cell, parameters, states, controls, relaxation=relaxation)
-    weights = {name: values.numpy() for name, values in cell.unflatten(parameters).items()}
-    assert len(schedule.views) == 9
-    for view, active in zip(schedule.views, found.activity, strict=True):
-        for s, b in np.ndindex(2, 4):
-            errors = []
-            for cluster in range(partition.clusters):
-                hidden = view.hidden[s, b].numpy().copy()
-                for i in range(NODES):
-                    if partition.labels[i] == cluster:
-                        step = view.proposal[s, b, i].numpy() - hidden[i]
-                        hidden[i] = hidden[i] + relaxation * step
-                state = weights["readout"][s] @ hidden.ravel() + weights["readout_bias"][s]
-                target = states[s, b, view.time_step + 1].numpy()
-                errors.append(np.mean((state - target) ** 2))
-            assert active[s, b].tolist() == [c == np.argmin(errors) for c in range(len(errors))]
-    taken = torch.stack(found.activity).numpy()
-    assert len(np.unique(taken.reshape(-1, partition.clusters), axis=0)) == partition.clusters
-
-
-def test_oracle_needs_the_answer():
-    cell, parameters, states, controls = problem()
-    with pytest.raises(ValueError, match="schedule 'oracle' needs the answer: give targets"):
-        rollout(
-            cell.bind(parameters),
-            states[:, :, 0],
-            controls,
-            made("oracle"),
-            generators(0, 1),
-            sweeps=1,
-            relaxation=0.5,
-        )
-    assert [name for name in SCHEDULES if made(name).needs_answer] == ["oracle"]
-
-
-def test_in_one_sweep_of_one_time_step_no_choice_of_one_cluster_beats_oracle():
-    # More cannot be said: it is greedy, and a later sweep may make up for a worse one.
-    cell, parameters, states, controls = problem(models=4, batch=20, horizon=1)
-
-    def error(schedule: Schedule) -> Tensor:
-        predictions = run(schedule, cell, parameters, states, controls, sweeps=1).predictions
-        return (predictions - states[:, :, 1:]).square().mean(dim=(2, 3))
-
-    fixed = [StaticSchedule(FOUR, torch.eye(4, dtype=torch.bool)[[c]]) for c in range(4)]
-    others = ("round_robin", "random", "histogram", "histogram(ties=random)", "residual")
-    errors = torch.stack([error(schedule) for schedule in (*fixed, *map(made, others))])
-    assert (error(made("oracle")) <= errors).all()
-    assert torch.equal(error(made("oracle")), errors[:4].amin(dim=0))
-
-
 # Random clusters, and what shares a draw.
 
 
@@ -715,50 +640,7 @@ def test_noise_follows_from_the_models_own_seed_alone():
     assert (together[:, 0] != together[:, 1]).any()
 
 
-# All of them.
-
-
-def test_the_texts_of_these_tests_cover_every_schedule():
-    assert {schedule_name(text) for text in TEXTS} == set(SCHEDULES)
-
-
-@pytest.mark.parametrize("text", [text for text in TEXTS if text not in LOOKS_AT_THE_BATCH])
-@pytest.mark.parametrize("partition", [FOUR, UNEQUAL], ids=lambda p: p.name)
-def test_every_schedule_keeps_the_contract(text, partition):
-    check_schedule(made(text, partition), ring(NODES))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(
-            text,
-            marks=pytest.mark.xfail(
-                strict=not text.startswith("histogram_fair"),
-                raises=pytest.fail.Exception,
-                reason="in the check's rollouts one cluster leads, whatever it does to the others",
-            ),
-        )
-        for text in LOOKS_AT_THE_BATCH
-    ],
-)
-def test_the_contract_tells_which_schedules_look_at_the_whole_batch(text):
-    with pytest.raises(ScheduleError, match=r"schedule 'histogram.*' reads other trajectories"):
-        check_schedule(made(text), ring(NODES))
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_model_gives_the_same_numbers_in_populations_of_any_size(text):
-    given = cell, parameters, states, controls = problem(models=5)
-    together = run(made(text), *given)
-    for size in (1, 2, 4):
-        part = run(made(text), cell, parameters[:size], states[:size], controls[:size])
-        assert_allclose(part.predictions, together.predictions[:size], rtol=0, atol=1e-9)
-        for found, active in zip(part.activity, together.activity, strict=True):
-            assert torch.equal(found, active if active.ndim == 1 else active[:size])
-
-
-# Texts.
+# All of them. (More in test_training.py and test_model.py, and the oracle.)
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -767,10 +649,43 @@ def test_a_schedule_is_called_by_its_text(text):
     assert schedule_name(text) == text.partition("(")[0]
 
 
-def test_spaces_and_the_order_of_options_do_not_matter():
-    for text in (
-        "histogram(ties=random,share=batch)",
-        " histogram ( share = batch , ties = random ) ",
-    ):
-        schedule = made(text)
-        assert (schedule.ties, schedule.share) == ("random", "batch")
+def test_these_texts_cover_every_schedule_and_spaces_do_not_matter():
+    assert {schedule_name(text) for text in TEXTS} == set(SCHEDULES)
+    schedule = made(" histogram ( share = batch , ties = random ) ")
+    assert (schedule.ties, schedule.share) == ("random", "batch")
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if text not in LOOKS_AT_THE_BATCH])
+@pytest.mark.parametrize("partition", [FOUR, UNEQUAL], ids=lambda p: p.name)
+def test_every_schedule_keeps_the_contract(text, partition):
+    check_schedule(made(text, partition), ring(NODES))
+
+
+UNSEEN = pytest.mark.xfail(
+    strict=True, reason="in the check's rollouts one cluster leads, whatever the others are"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *[pytest.param(text, marks=UNSEEN) for text in LOOKS_AT_THE_BATCH[:3]],
+        *LOOKS_AT_THE_BATCH[3:],
+    ],
+)
+def test_the_contract_tells_which_schedules_look_at_the_whole_batch(text):
+    with pytest.raises(ScheduleError, match=r"schedule 'histogram.*' reads other trajectories"):
+        check_schedule(made(text), ring(NODES))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param((), marks=pytest.mark.xfail(strict=True, raises=IndexError, reason="_kept")),
+        (3,),
+        (2, 3),
+    ],
+)
+def test_one_hot_takes_clusters_of_any_shape(shape):
+    active = made("full").one_hot(torch.zeros(shape, dtype=torch.int64))
+    assert active.tolist() == np.ones((*shape, 1), dtype=bool).tolist()

@@ -257,6 +257,68 @@ def test_an_unknown_schedule_is_refused_with_the_known_ones(arm):
     refuse(sentence, **{arm: "greedy"})
 
 
+@pytest.mark.parametrize("arm", ["baseline", "schedule"])
+@pytest.mark.parametrize("text", ["histogram(ties=oldest)", "round_robin(noise=0.25)", "residual"])
+def test_an_arm_is_a_schedule_with_options(arm, text):
+    assert getattr(study_config("reference", {arm: text}), arm) == text
+
+
+KNOWN = (
+    "schedule must be one of full, sequential, cluster_sequential, round_robin, random, clockwork, "
+    "histogram, histogram_fair, histogram_ordered, residual, oracle; got "
+)
+WRITTEN = "a schedule is written NAME or NAME(OPTION=VALUE, ...); got "
+TIES = "ties must be one of lowest, random, oldest"
+NOISE = "noise must be a number from 0 to 1"
+WEIGHT = "age_weight must be a number from 0 to 1000"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("greedy(ties=oldest)", KNOWN + "'greedy(ties=oldest)'"),
+        ("Histogram", KNOWN + "'Histogram'"),
+        ("histogram ties=oldest", KNOWN),
+        ("", KNOWN + "''"),
+        ("  ", KNOWN + "'  '"),
+        ("(ties=oldest)", KNOWN),
+        ("histogram(ties=oldest", WRITTEN + "'histogram(ties=oldest'"),
+        ("histogram(", WRITTEN),
+        ("histogram(ties=oldest) twice", WRITTEN),
+        ("histogram(ties=oldest))", TIES),
+        ("histogram(ties)", f"in 'histogram(ties)', {TIES}"),
+        ("histogram(ties=)", TIES),
+        ("histogram(ties=newest)", TIES),
+        ("histogram(ties=Oldest)", TIES),
+        ("histogram(ties=oldest share=batch)", TIES),
+        ("histogram(share=always)", "share must be one of trajectory, batch"),
+        ("random(share=all)", "share must be one of trajectory, batch, always"),
+        ("residual(norm=l1)", "norm must be one of l2, max, mean"),
+        ("histogram(tie=oldest)", "has no option 'tie'; its options are: ties, share"),
+        ("histogram(oldest)", "has no option 'oldest'; its options are: ties, share"),
+        ("histogram(=oldest)", "has no option ''; its options are: ties, share"),
+        ("histogram(bins=2)", "has no option 'bins'; its options are: ties, share"),
+        ("histogram_fair(ties=oldest)", "no option 'ties'; its options are: age_weight, share"),
+        ("full(ties=oldest)", "'full(ties=oldest)' has no option 'ties'; its options are: none"),
+        *[
+            (f"round_robin(noise{value})", NOISE)
+            for value in ("=1.01", "=-0.1", "=nan", "=inf", "=much", "=", "")
+        ],
+        *[
+            (f"histogram_fair(age_weight={value})", WEIGHT)
+            for value in ("-1", "1001", "nan", "heavy")
+        ],
+    ],
+)
+def test_a_bad_schedule_is_refused_in_a_sentence(text, sentence):
+    refuse(sentence, schedule=text)
+
+
+@pytest.mark.xfail(strict=True, reason="the last value wins without a word")
+def test_an_option_of_a_schedule_given_twice_is_refused():
+    refuse("'ties' is given twice", schedule="histogram(ties=oldest, ties=random)")
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [

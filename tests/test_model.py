@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from test_adaptive_schedules import TEXTS
 
 from clusterdyn.graph import Graph, Partition, coloring, contiguous, ring, singletons, strided
 from clusterdyn.model import MessagePassingCell
@@ -45,8 +46,13 @@ def run(schedule, cell, parameters, states, controls, *, sweeps=SWEEPS, relaxati
         generators,
         sweeps=sweeps,
         relaxation=relaxation,
-        targets=states.unsqueeze(2) + controls,  # any answer, of each trajectory's own
+        targets=answers(states, controls),
     )
+
+
+def answers(states: torch.Tensor, controls: torch.Tensor) -> torch.Tensor:
+    """(S, B, T, 3): any targets, of each trajectory's own."""
+    return states.unsqueeze(2) + controls
 
 
 def split_by_hand(cell: MessagePassingCell, flat: np.ndarray):
@@ -248,14 +254,16 @@ def test_within_cluster_update_is_not_exact_on_neighbours():
     assert (found - expected).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_a_model_gives_the_same_numbers_in_populations_of_any_size(name):
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_model_gives_the_same_numbers_in_populations_of_any_size(text):
     cell, parameters, states, controls = problem(models=6)
-    schedule = make_schedule(name, ring(6), contiguous(6, 3))
-    together = run(schedule, cell, parameters, states, controls).predictions
+    schedule = make_schedule(text, ring(6), contiguous(6, 3))
+    together = run(schedule, cell, parameters, states, controls)
     for size in (1, 2, 5):
-        part = run(schedule, cell, parameters[:size], states[:size], controls[:size]).predictions
-        assert_allclose(part, together[:size], rtol=0, atol=1e-9)
+        part = run(schedule, cell, parameters[:size], states[:size], controls[:size])
+        assert_allclose(part.predictions, together.predictions[:size], rtol=0, atol=1e-9)
+        for found, active in zip(part.activity, together.activity, strict=True):
+            assert torch.equal(found, active if active.ndim == 1 else active[:size])
 
 
 @pytest.mark.parametrize("name", ["full", "sequential", "cluster_sequential", "histogram"])
@@ -286,6 +294,85 @@ def test_gradient_of_a_rollout_agrees_with_finite_differences():
         return run(schedule, cell, flat, states, controls).predictions
 
     assert torch.autograd.gradcheck(predict, parameters.requires_grad_(), eps=1e-6, atol=1e-7)
+
+
+# The schedule that knows the answer.
+
+
+class Recording(Schedule):
+    """Hands everything on and keeps each view."""
+
+    needs_answer = True
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule.partition)
+        self.schedule, self.views = schedule, []
+
+    def choose(self, view, state):
+        self.views.append(view)
+        return self.schedule.choose(view, state)
+
+
+@pytest.mark.parametrize("relaxation", [0.3, 1.0])
+@pytest.mark.parametrize("nodes", [6, 7])
+def test_oracle_takes_the_update_after_which_the_read_out_errs_least(nodes, relaxation):
+    cell, parameters, states, controls = problem(nodes, batch=5)
+    for partition in PARTITIONS[nodes]:
+        oracle = make_schedule("oracle", ring(nodes), partition, relaxation=relaxation)
+        schedule = Recording(oracle)
+        found = run(schedule, cell, parameters, states, controls, relaxation=relaxation)
+        assert len(schedule.views) == 6
+        taken = []
+        for view, active in zip(schedule.views, found.activity, strict=True):
+            targets = answers(states, controls)[:, :, view.time_step].numpy()
+            for s, b in np.ndindex(2, 5):
+                *_, w_out, b_out = split_by_hand(cell, parameters[s].numpy())
+                errors = []
+                for cluster in range(partition.clusters):
+                    hidden = view.hidden[s, b].numpy().copy()
+                    for i in range(nodes):
+                        if partition.labels[i] == cluster:
+                            step = view.proposal[s, b, i].numpy() - hidden[i]
+                            hidden[i] = hidden[i] + relaxation * step
+                    state = w_out @ hidden.ravel() + b_out
+                    errors.append(np.mean((state - targets[s, b]) ** 2))
+                taken.append(int(np.argmin(errors)))
+                assert active[s, b].tolist() == [c == taken[-1] for c in range(len(errors))]
+        assert set(taken) == set(range(partition.clusters))
+
+
+def test_only_oracle_needs_the_answer_and_says_so():
+    cell, parameters, states, controls = problem()
+    needy = [
+        name for name in SCHEDULES if make_schedule(name, ring(6), contiguous(6, 3)).needs_answer
+    ]
+    assert needy == ["oracle"]
+    oracle = make_schedule("oracle", ring(6), contiguous(6, 3))
+    with pytest.raises(ValueError, match="schedule 'oracle' needs the answer: give targets"):
+        rollout(
+            cell.bind(parameters), states, controls, oracle, [None] * 2, sweeps=1, relaxation=0.5
+        )
+
+
+def test_in_one_sweep_of_one_time_step_no_choice_of_one_cluster_beats_oracle():
+    # More cannot be said: it is greedy, and a later sweep may make up for a worse one.
+    cell, parameters, states, controls = problem(models=4, batch=20, horizon=1)
+
+    def error(schedule: Schedule) -> torch.Tensor:
+        found = run(schedule, cell, parameters, states, controls, sweeps=1)
+        return (found.predictions - answers(states, controls)).square().mean(dim=(2, 3))
+
+    partition = contiguous(6, 3)
+    oracle, *others = (
+        error(make_schedule(text, ring(6), partition, relaxation=RELAXATION))
+        for text in ("oracle", "random", "histogram(ties=random)", "residual", "residual(norm=max)")
+    )
+    alone = [
+        error(StaticSchedule(partition, torch.eye(3, dtype=torch.bool)[[c]])) for c in range(3)
+    ]
+    assert_allclose(oracle, torch.stack(alone).amin(dim=0), rtol=1e-12)
+    for other in others:
+        assert (oracle <= other * (1 + 1e-12)).all()
 
 
 # Parameters.
@@ -374,3 +461,43 @@ def test_a_cell_takes_any_graph_with_relations():
     proposal = cell.bind(parameters).proposal(hidden, torch.zeros_like(hidden))
     expected = np.tanh([0.05 + 3 * 0.2, 0.1 + 3 * 0.25, 0.2 + 3 * 0.2])
     assert_allclose(proposal.ravel(), expected, rtol=0, atol=1e-15)
+
+
+# Graphs.
+
+
+@pytest.mark.parametrize(
+    "relations",
+    [
+        np.stack([np.eye(3)[[1, 2, 0]], np.eye(3)[[1, 2, 0]] / 2]),  # the same pairs twice
+        np.stack([np.eye(3)[[1, 2, 0]], [[0, 0, 1], [0, 0, 0.5], [0, 0, 0]]]),  # one pair twice
+        np.stack([np.eye(3)[[1, 2, 0]], -np.eye(3)[[1, 2, 0]]]),  # they would cancel out
+        np.eye(3)[None],  # every node itself
+        np.array([[[0.0, 1.0, 0.0], [1.0, 1e-9, 0.0], [0.0, 1.0, 0.0]]]),  # one node, a little
+        np.stack([np.eye(3)[[1, 2, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, -1]]]),
+    ],
+)
+def test_a_graph_refuses_relations_that_overlap_or_make_a_node_hear_itself(relations):
+    # The cell's dense matrix has one place for each pair of nodes, and it is W_self's for i = j.
+    sentence = "in graph 'by hand' a node hears itself, or another node along two relations"
+    with pytest.raises(ValueError, match=sentence):
+        Graph("by hand", ((1, 2), (0, 2), (0, 1)), relations)
+
+
+def test_a_graph_takes_relations_of_any_strength_that_share_no_pair():
+    relations = np.stack([2 * np.eye(3)[[1, 2, 0]], -np.eye(3)[[2, 0, 1]], np.zeros((3, 3))])
+    graph = Graph("by hand", ((1, 2), (0, 2), (0, 1)), relations)
+    cell = MessagePassingCell(graph, channels=1)
+    parameters = torch.zeros(1, cell.parameter_count, dtype=torch.float64)
+    weights = torch.tensor([1.0, 0.5, 0.25, 7.0], dtype=torch.float64)
+    cell.unflatten(parameters)["messages"][0, :, 0, 0] = weights
+    hidden = torch.tensor([0.1, 0.2, 0.4], dtype=torch.float64).reshape(1, 1, 3, 1)
+    proposal = cell.bind(parameters).proposal(hidden, torch.zeros_like(hidden))
+    # Own state, and the next node's, less a quarter of the last node's.
+    expected = np.tanh([0.1 + 0.2 - 0.1, 0.2 + 0.4 - 0.025, 0.4 + 0.1 - 0.05])
+    assert_allclose(proposal.ravel(), expected, rtol=0, atol=1e-15)
+
+
+def test_relations_of_every_ring_share_no_pair():
+    for nodes in range(3, 9):
+        assert (ring(nodes).relations != 0).sum(axis=0).max() == 1

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from test_adaptive_schedules import TEXTS
 from torch import Tensor, nn
 
 from clusterdyn.adjoint import RolloutGradient
@@ -16,6 +17,7 @@ from clusterdyn.graph import Partition, coloring, contiguous, random_partition, 
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.plain import PlainRingModel, train_plain
 from clusterdyn.schedules import SCHEDULES, RoundRobin, Schedule, make_schedule
+from clusterdyn.streams import seed_streams
 from clusterdyn.sweeps import rollout
 from clusterdyn.training import (
     Adam,
@@ -139,6 +141,16 @@ def test_loss_and_gradient_by_hand_equal_autograds(name, horizon, relaxation):
         assert_equal_gradients(found, gradient_by_autograd(*problem))
 
 
+@pytest.mark.parametrize("text", [text for text in TEXTS if "(" in text])
+def test_loss_and_gradient_by_hand_equal_autograds_whatever_the_options(text):
+    parameters, states, controls = batch_problem(4)
+    for partition in PARTITIONS:
+        schedule = schedule_of(text, partition)
+        problem = (schedule, parameters, states, controls, 0.5)
+        found = gradient_by_hand(*problem)(parameters, states, controls, generators(3))
+        assert_equal_gradients(found, gradient_by_autograd(*problem))
+
+
 @pytest.mark.parametrize("name", ["sequential", "random", "histogram"])
 def test_reused_buffers_carry_nothing_over_to_the_next_minibatch(name):
     parameters, states, controls = batch_problem(4)
@@ -217,6 +229,44 @@ def test_a_schedule_may_choose_for_all_and_for_each_trajectory_by_turns():
     population = train_population(CELL, schedule, datasets(0), [0.01], CONFIG)
     # Four time steps of 3 clusters and then twice one.
     assert_allclose(population.training_choices.sum(axis=1), 4 * (3 + 2))
+
+
+# Nodes that never move.
+
+
+def readout_of(flat: np.ndarray | Tensor) -> np.ndarray:
+    """(S, p, n, d): the read-out weights, or their gradient, of a population (S, P)."""
+    readout = CELL.unflatten(torch.as_tensor(flat))["readout"].numpy()
+    return readout.reshape(len(readout), -1, NODES, CHANNELS)
+
+
+@pytest.mark.parametrize("text", ["histogram", "histogram(share=batch)", "histogram(ties=oldest)"])
+def test_the_read_out_of_nodes_that_never_moved_has_no_gradient_at_all(text):
+    parameters, states, controls = (values.float() for values in batch_problem(1))
+    schedule = schedule_of(text, contiguous(NODES, 6))
+    problem = (schedule, parameters, states, controls, 0.5)
+    _, gradient, activity = gradient_by_hand(*problem)(parameters, states, controls, generators(3))
+    moved = torch.stack(activity).any(dim=0).any(dim=1).numpy()  # (S, C), a node a cluster
+    assert moved.any(axis=1).all() and not moved.all(axis=1).any()
+    for s, node in np.ndindex(*moved.shape):
+        weights = readout_of(gradient)[s, :, node]
+        assert weights.dtype == np.float32
+        assert (weights != 0).all() if moved[s, node] else (weights == 0).all()
+
+
+def test_training_leaves_the_read_out_of_nodes_that_never_moved_as_it_was():
+    # In single precision Adam would make whole steps of what rounding leaves of a gradient.
+    config = dataclasses.replace(CONFIG, dtype="float32")
+    schedule = schedule_of("histogram", contiguous(NODES, 6))
+    population = train_population(CELL, schedule, datasets(0, 1), [0.003, 0.03], config)
+    moved = population.training_choices.any(axis=0)  # by any model
+    assert moved.any() and not moved.all()
+    initial = np.stack(
+        [CELL.initial_parameters(seed_streams(seed).weights) for seed in (0, 0, 1, 1)]
+    )
+    before, after = (readout_of(np.float32(flat)) for flat in (initial, population.parameters))
+    assert_array_equal(after[:, :, ~moved].view(np.int32), before[:, :, ~moved].view(np.int32))
+    assert (after != before)[:, :, moved].any(axis=(1, 2, 3)).all()
 
 
 # The optimiser.
