@@ -19,11 +19,9 @@ from clusterdyn.datasets import Dataset
 from clusterdyn.execution import available_cores, process_pool
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
 from clusterdyn.profiles import strict_config, study_config
-from clusterdyn.strict.arms import BASELINE, Arm
-from clusterdyn.strict.claims import Claim, all_claims
 from clusterdyn.strict.config import StrictConfig
-from clusterdyn.strict.power import PowerSimulation, simulate_power
-from clusterdyn.strict.study import NULL, StrictResult, run_strict
+from clusterdyn.strict.inference import StrictInference, infer_strict
+from clusterdyn.strict.study import StrictResult, run_strict
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation
 from clusterdyn.verdicts import (
@@ -35,7 +33,6 @@ from clusterdyn.verdicts import (
     system_verdict,
 )
 
-POWER_STUDIES = 400  # simulated at each improvement
 MECHANISM_TRAJECTORIES = 20  # of the test split, for each seed
 
 
@@ -262,17 +259,15 @@ class Study:
         return self.store.load_or_compute(self.strict_stage(), StrictResult, run)
 
     @cached_property
-    def claims(self) -> tuple[Claim, ...]:
-        """Every comparison of the strict study."""
-        return all_claims(self.strict, self.config, self.strict_config, self._published_rate)
+    def inference(self) -> StrictInference:
+        """Every comparison of the strict study, and the power of its protocol."""
 
-    @cached_property
-    def power(self) -> PowerSimulation:
-        """What the strict protocol makes of nothing and of something, from its null arms."""
-        first, second = (self.strict.of(arm).test_mse for arm in (Arm(BASELINE), NULL))
-        seeds = len(self.strict_config.test_seeds)
-        rng = np.random.default_rng(0)
-        return simulate_power(first, second, seeds=seeds, studies=POWER_STUDIES, rng=rng)
+        def infer() -> StrictInference:
+            return infer_strict(self.strict, self.config, self.strict_config, self._published_rate)
+
+        strict = self.strict_stage()
+        stage = Stage("claims", "clusterdyn.strict.inference", strict.config, (strict.key,))
+        return self.store.load_or_compute(stage, StrictInference, infer)
 
     @cached_property
     def reference(self) -> ReferenceResult:

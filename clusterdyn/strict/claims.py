@@ -103,11 +103,6 @@ def all_claims(
     )
 
 
-def family(claims: Sequence[Claim], name: str) -> tuple[Claim, ...]:
-    """The claims of one family."""
-    return tuple(claim for claim in claims if claim.family == name)
-
-
 def arm_at_budget(
     result: StrictResult, config: StudyConfig, schedule: str, budget: int
 ) -> Arm | None:
@@ -143,9 +138,7 @@ def decomposition(
         (at("full"), "all nodes at once instead of cluster by cluster"),
     ]
     return [
-        (before, after, step)
-        for (before, _), (after, step) in pairwise(way)
-        if before != after
+        (before, after, step) for (before, _), (after, step) in pairwise(way) if before != after
     ]
 
 
