@@ -17,12 +17,18 @@ sigmoid is several times as fast. In u, with q = 2 p and r = sigmoid(q),
     g_z += 2 c_q,              g_M += 4 u^T c_q - 2 1^T c_q,
 
 in which no pass over the activations is spent on the change of variable. All u and c_q are kept,
-so that each weight gradient is one matrix product a model. ``clusterdyn.sweeps.rollout`` under
-autograd is the tested reference.
+so that each weight gradient is one matrix product a model.
+
+Nodes stand in the order of their clusters. Where a schedule is written down beforehand, an update
+then touches one *block* of neighbouring channels, q, r and c_q have the block's width alone, and
+the u of all updates of one block stand together, ready for the block's columns of g_M.
+``clusterdyn.sweeps.rollout`` under autograd is the tested reference.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
@@ -36,14 +42,35 @@ from clusterdyn.sweeps import check_active
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 
 
+@dataclass(frozen=True)
+class _Update:
+    """One update of a rollout, and where it keeps what it needs.
+
+    Attributes:
+        block: the channels that it may move.
+        active: the clusters that it moves, bool (C,), or None if the schedule chooses as it goes.
+        weight: w, for the block alike or (n d,); None if the schedule chooses as it goes.
+        gate: u before the update, (S, B, n d).
+        proposal: r in the block, (S, B, block).
+        slope: c_q in the block, (S, B, block).
+    """
+
+    block: slice
+    active: Tensor | None
+    weight: Tensor | float | None
+    gate: Tensor
+    proposal: Tensor
+    slope: Tensor
+
+
 class _GateView(SweepView):
     """The view of a schedule, whose h and f(h, z) are made from u and r when it asks for them."""
 
     def __init__(
-        self, owner: "RolloutGradient", gate: Tensor, proposed: Tensor, t: int, sweep: int, k: int
+        self, owner: "RolloutGradient", update: _Update, t: int, sweep: int, number: int
     ) -> None:
-        self.__dict__.update(owner=owner, gate=gate, proposed=proposed)
-        self.__dict__.update(time_step=t, sweep=sweep, update=k, next_loss=None)
+        self.__dict__.update(owner=owner, gate=update.gate, proposed=update.proposal)
+        self.__dict__.update(time_step=t, sweep=sweep, update=number, next_loss=None)
         if owner.schedule.needs_answer:
             self.__dict__["next_loss"] = partial(owner.next_loss, t)
 
@@ -82,39 +109,83 @@ class RolloutGradient:
         self.cell, self.schedule = cell, schedule
         self.sweeps, self.relaxation = sweeps, relaxation
         self.updates = sweeps * schedule.updates_per_sweep  # a time step
-        steps, width = horizon * self.updates, cell.hidden_size
-        labels = torch.tensor(schedule.partition.labels).repeat_interleave(cell.channels)
-        membership = torch.eye(schedule.partition.clusters)[:, labels]  # (C, n d)
-        self.weight_of_cluster = relaxation * membership.to(like)
-        self.static_plan: list[tuple[Tensor, Tensor | float]] | None = None
-        if type(schedule).choose is StaticSchedule.choose:
-            self.static_plan = [(active, self._weight(active)) for active in schedule.table]
-        self._lay_out_messages(like)
-        # A product's output must be one contiguous block, or torch loops over the models: so
-        # activations are step-first. Inputs and cotangents are population-first for g_M.
-        self.activations = like.new_empty(steps, population, batch, width)  # r
-        self.hidden = like.new_full((population, steps + 1, batch, width), 0.5)  # u
-        self.cotangents = like.new_empty(population, steps, batch, width)  # c_q
+        width = cell.hidden_size
+        static = type(schedule).choose is StaticSchedule.choose
+        nodes = np.arange(cell.graph.nodes)
+        self._lay_out(like, schedule.partition.by_cluster if static else nodes)
+        self._make_updates(shape, like, static)
         self.drive_cotangents = like.new_empty(population, horizon, batch, width)  # sum of c_q
         # State, control and a 1, which carries the bias; a prediction is the next one's state.
         inputs = cell.state_size + cell.control_size + 1
         self.inputs = like.new_ones(population, horizon + 1, batch, inputs)
         self.errors = like.new_empty(population, horizon, batch, cell.state_size)
+        self.ends = like.new_empty(population, horizon, batch, width)  # h at each time step's end
         self.cotangent = like.new_empty(population, batch, width)  # c
         self.weighted = torch.empty_like(self.cotangent)  # w c
         self.views = like.new_empty(2, population, batch, width)  # h and f(h, z) for a schedule
         self.minus_one = like.new_tensor(-1.0)
 
-    def _lay_out_messages(self, like: Tensor) -> None:
-        """Where messages stand in 4 M and in its transpose, and how to sum g_M over nodes."""
-        entry, strength = self.cell.recurrent_layout
-        self.entries = [torch.as_tensor(e.ravel(), device=like.device) for e in (entry, entry.T)]
+    def _lay_out(self, like: Tensor, order: np.ndarray) -> None:
+        """Where the shared messages stand in 4 M and in its transpose, nodes in a given order."""
+        d, device = self.cell.channels, like.device
+        channels = (order[:, None] * d + np.arange(d)).ravel()
+        self.in_order = bool((order == np.arange(len(order))).all())
+        self.channels = torch.as_tensor(channels, device=device)  # (n d,)
+        self.places = torch.as_tensor(np.argsort(channels), device=device)  # the inverse
+        labels = np.array(self.schedule.partition.labels)[order].repeat(d)
+        membership = np.eye(self.schedule.partition.clusters)[:, labels]  # (C, n d)
+        self.weight_of_cluster = self.relaxation * torch.as_tensor(membership).to(like)
+        pairs = np.ix_(channels, channels)
+        entry, strength = (layout[pairs] for layout in self.cell.recurrent_layout)
+        self.entries = [torch.as_tensor(e.ravel(), device=device) for e in (entry, entry.T)]
         quadruple = torch.as_tensor(4 * strength).to(like)
         self.strengths = [quadruple, quadruple.mT.contiguous()]
         used = np.flatnonzero(strength)
-        self.used = torch.as_tensor(used, device=like.device)
-        self.message_of_used = torch.as_tensor(entry.ravel()[used], device=like.device)
+        self.used = torch.as_tensor(used, device=device)
+        self.message_of_used = torch.as_tensor(entry.ravel()[used], device=device)
         self.strength_of_used = torch.as_tensor(strength.ravel()[used]).to(like)
+
+    def _planned(self, active: Tensor) -> tuple[int, int, Tensor | float]:
+        """Start and end of the block that holds the active clusters' channels, and its w.
+
+        Clusters that do not stand side by side take the block of all channels, masked.
+        """
+        moved = np.flatnonzero(self._weight(active).cpu().numpy())
+        if moved.size and moved[-1] - moved[0] + 1 == moved.size:
+            return int(moved[0]), int(moved[-1]) + 1, self.relaxation
+        return 0, self.cell.hidden_size, self._weight(active)
+
+    def _make_updates(self, shape: tuple[int, int, int], like: Tensor, static: bool) -> None:
+        """Buffers of every update. Those of one block stand together for its part of g_M.
+
+        A product's output must be one contiguous block, or torch loops over the models: so r is
+        step-first. u and c_q are population-first.
+        """
+        population, batch, horizon = shape
+        width, steps = self.cell.hidden_size, horizon * self.updates
+        plan: list[tuple[Tensor | None, tuple]] = [(None, (0, width, None))]
+        if static:
+            plan = [(active, self._planned(active)) for active in self.schedule.table]
+        plan = [plan[step % len(plan)] for step in range(steps)]
+        counts = Counter((start, stop) for _, (start, stop, _) in plan)
+        self.blocks = {
+            (start, stop): (
+                like.new_empty(population, count, batch, width),  # u
+                like.new_empty(population, count, batch, stop - start),  # c_q
+            )
+            for (start, stop), count in counts.items()
+        }
+        placed: Counter[tuple[int, int]] = Counter()
+        self.steps: list[_Update] = []
+        for active, (start, stop, weight) in plan:
+            gates, slopes = self.blocks[start, stop]
+            number = placed[start, stop]
+            placed[start, stop] += 1
+            proposal = like.new_empty(population, batch, stop - start)
+            buffers = (gates[:, number], proposal, slopes[:, number])
+            self.steps.append(_Update(slice(start, stop), active, weight, *buffers))
+        self.steps[0].gate.fill_(0.5)  # h = 0
+        self.last = like.new_empty(population, batch, width)  # u after the last update
 
     def __call__(
         self,
@@ -157,41 +228,58 @@ class RolloutGradient:
             messages.index_select(1, entry).view(-1, width, width).mul_(strength)
             for entry, strength in zip(self.entries, self.strengths, strict=True)
         )
-        drive = torch.cat([weights["drive"], weights["drive_bias"].unsqueeze(-1)], dim=-1).mT
-        self.drive = 2 * drive  # (S, p + q + 1, n d)
+        drive = torch.cat([weights["drive"], weights["drive_bias"].unsqueeze(-1)], dim=-1)
+        self.drive = 2 * self._arranged(drive, 1, self.channels).mT  # (S, p + q + 1, n d)
         self.drive[:, -1] -= self.recurrent.sum(dim=1) / 2
         self.feedback = self.drive[:, : self.cell.state_size].mT.contiguous()  # (S, n d, p)
-        self.readout = 2 * weights["readout"]  # (S, p, n d)
+        self.readout = 2 * self._arranged(weights["readout"], 2, self.channels)  # (S, p, n d)
         self.readout_bias = (weights["readout_bias"] - weights["readout"].sum(-1)).unsqueeze(1)
+
+    def _arranged(self, values: Tensor, dim: int, places: Tensor) -> Tensor:
+        """Values with their channels along a dimension in another order, if it is another."""
+        return values if self.in_order else values.index_select(dim, places)
 
     def _forward(
         self, generators: Sequence[np.random.Generator]
     ) -> tuple[list[Tensor], list[Tensor | float]]:
         """Fills the buffers; returns the active clusters and the weight w of each update."""
         schedule, readout = self.schedule, self.readout.mT
-        times, batch = self.inputs.shape[1:3]
-        choice_state = schedule.start(generators, batch)
-        activity, weights, step = [], [], 0
-        for t in range(times - 1):
+        choice_state = schedule.start(generators, self.inputs.shape[2])
+        activity, weights = [], []
+        for t in range(self.inputs.shape[1] - 1):
             drive = torch.bmm(self.inputs[:, t], self.drive)
-            for sweep in range(self.sweeps):
-                for update in range(schedule.updates_per_sweep):
-                    now, after = self.hidden[:, step], self.hidden[:, step + 1]  # (S, B, n d)
-                    proposal = self.activations[step]
-                    torch.baddbmm(drive, now, self.recurrent, out=proposal).sigmoid_()
-                    if self.static_plan:
-                        active, weight = self.static_plan[step % len(self.static_plan)]
-                    else:
-                        view = _GateView(self, now, proposal, t, sweep, update)
-                        active, choice_state = schedule.choose(view, choice_state)
-                        weight = self._weight(active)
-                    torch.lerp(now, proposal, weight, out=after)
-                    activity.append(active)
-                    weights.append(weight)
-                    step += 1
-            state = torch.baddbmm(self.readout_bias, self.hidden[:, step], readout)
+            for number in range(self.updates):
+                step = t * self.updates + number
+                update = self.steps[step]
+                after = self.steps[step + 1].gate if step + 1 < len(self.steps) else self.last
+                self._propose(update, drive)
+                active, weight = update.active, update.weight
+                if active is None:
+                    sweep, within = divmod(number, schedule.updates_per_sweep)
+                    view = _GateView(self, update, t, sweep, within)
+                    active, choice_state = schedule.choose(view, choice_state)
+                    weight = self._weight(active)
+                self._relax(update, weight, after)
+                activity.append(active)
+                weights.append(weight)
+            torch.add(self.minus_one, after, alpha=2, out=self.ends[:, t])
+            state = torch.baddbmm(self.readout_bias, after, readout)
             self.inputs[:, t + 1, :, : self.cell.state_size] = state
         return activity, weights
+
+    def _propose(self, update: _Update, drive: Tensor) -> None:
+        """r of the block's channels."""
+        weights = self.recurrent[:, :, update.block]
+        torch.baddbmm(drive[:, :, update.block], update.gate, weights, out=update.proposal)
+        update.proposal.sigmoid_()
+
+    def _relax(self, update: _Update, weight: Tensor | float, after: Tensor) -> None:
+        """u' from u and r."""
+        if update.proposal.shape == after.shape:
+            torch.lerp(update.gate, update.proposal, weight, out=after)
+        else:
+            after.copy_(update.gate)
+            after[:, :, update.block].lerp_(update.proposal, weight)
 
     def next_loss(self, time_step: int, hidden: Tensor) -> Tensor:
         """(S, B): squared error of the read-out of h (S, B, n, d), mean over state channels."""
@@ -204,61 +292,68 @@ class RolloutGradient:
         torch.add(self.minus_one, gate, alpha=2, out=self.views[which])
         return self.views[which].unflatten(-1, (self.cell.graph.nodes, self.cell.channels))
 
-    def _weight(self, active: Tensor) -> Tensor | float:
-        """w = eta a for each hidden channel: one number, (n d,) or (S, B, n d)."""
+    def _weight(self, active: Tensor) -> Tensor:
+        """w = eta a for each hidden channel: (n d,) or (S, B, n d)."""
         check_active(self.schedule, active)
-        if active.numel() == 1 and active.item():
-            return self.relaxation
         return active.to(self.weight_of_cluster) @ self.weight_of_cluster
 
     def _backward(self, weights: list[Tensor | float]) -> None:
         cotangent = self.cotangent.zero_()
         for t in reversed(range(self.errors.shape[1])):
             cotangent.baddbmm_(self.errors[:, t], self.readout)
-            total = self.drive_cotangents[:, t]
+            total = self.drive_cotangents[:, t].zero_()
             first = t * self.updates
             for step in reversed(range(first, first + self.updates)):
-                activation, weight = self.activations[step], weights[step]
-                slope = self.cotangents[:, step]  # c_q
-                if isinstance(weight, float):
-                    sigmoid_backward(cotangent, activation, grad_input=slope)
-                    slope.mul_(weight)
-                    cotangent.baddbmm_(slope, self.recurrent_transposed, beta=1 - weight)
-                else:
-                    torch.mul(cotangent, weight, out=self.weighted)
-                    sigmoid_backward(self.weighted, activation, grad_input=slope)
-                    cotangent.sub_(self.weighted).baddbmm_(slope, self.recurrent_transposed)
-            last = self.cotangents[:, first + self.updates - 1]
-            total.copy_(last)
-            for step in range(first, first + self.updates - 1):
-                total += self.cotangents[:, step]
+                update = self.steps[step]
+                self._pull_back(update, weights[step])
+                total[:, :, update.block] += update.slope
             if t:  # the drive's state was the last time step's prediction
                 self.errors[:, t - 1] += torch.bmm(total, self.feedback)
 
+    def _pull_back(self, update: _Update, weight: Tensor | float) -> None:
+        """c_q of one update, and c before it from c after it."""
+        cotangent, slope = self.cotangent, update.slope
+        within = cotangent[:, :, update.block]
+        back = self.recurrent_transposed[:, update.block]
+        if isinstance(weight, float):
+            sigmoid_backward(within, update.proposal, grad_input=slope)
+            slope.mul_(weight)
+            if within.shape == cotangent.shape:
+                cotangent.baddbmm_(slope, back, beta=1 - weight)
+            else:
+                within.mul_(1 - weight)
+                cotangent.baddbmm_(slope, back)
+        else:
+            torch.mul(cotangent, weight, out=self.weighted)
+            sigmoid_backward(self.weighted, update.proposal, grad_input=slope)
+            cotangent.sub_(self.weighted).baddbmm_(slope, back)
+
     def _gradient(self) -> Tensor:
-        """(S, P), from the inputs and cotangents of all steps."""
+        """(S, P), from the inputs and cotangents of all updates."""
         cell = self.cell
         total = self.drive_cotangents.flatten(1, 2)  # (S, T B, n d)
         inputs = self.inputs[:, :-1].flatten(1, 2)  # (S, T B, p + q + 1)
         drive = 2 * torch.bmm(total.mT, inputs)  # the bias last, (S, n d, p + q + 1)
         bias = drive[..., -1]
-        recurrent = torch.bmm(
-            self.hidden[:, :-1].flatten(1, 2).mT, self.cotangents.flatten(1, 2)
-        )  # (S, n d, n d), by u
+        recurrent = self.recurrent.new_zeros(self.recurrent.shape)  # (S, n d, n d), by u
+        for (start, stop), (gates, slopes) in self.blocks.items():
+            product = torch.bmm(gates.flatten(1, 2).mT, slopes.flatten(1, 2))
+            recurrent[:, :, start:stop] += product
         used = recurrent.flatten(1).index_select(1, self.used).mul_(4)
         used -= bias.index_select(1, self.used % cell.hidden_size)
         messages = math.prod(cell.parameter_shapes["messages"])
         errors = self.errors.flatten(1, 2)  # (S, T B, p)
-        # Through h, so that the gradient of a node that never moved is exactly 0: Adam would
-        # blow up what rounding leaves in its place.
-        ends = 2 * self.hidden[:, self.updates :: self.updates] - 1  # (S, T, B, n d)
+        # The read-out's gradient goes through h, so that it is exactly 0 for a node that never
+        # moved: Adam would blow up what rounding leaves in its place.
         pieces = {
-            "drive": drive[..., :-1],
-            "drive_bias": bias,
+            "drive": self._arranged(drive[..., :-1], 1, self.places),
+            "drive_bias": self._arranged(bias, 1, self.places),
             "messages": used.new_zeros(len(used), messages).index_add_(
                 1, self.message_of_used, used * self.strength_of_used
             ),
-            "readout": torch.bmm(errors.mT, ends.flatten(1, 2)),
+            "readout": self._arranged(
+                torch.bmm(errors.mT, self.ends.flatten(1, 2)), 2, self.places
+            ),
             "readout_bias": errors.sum(dim=1),
         }
         return torch.cat([pieces[name].flatten(1) for name in cell.parameter_shapes], dim=1)

@@ -96,6 +96,11 @@ class Partition:
         """(C,), int64: nodes a cluster."""
         return np.bincount(self.labels)
 
+    @property
+    def by_cluster(self) -> np.ndarray:
+        """(n,), int64: the nodes, cluster by cluster, ascending within a cluster."""
+        return np.argsort(self.labels, kind="stable")
+
     def members(self, cluster: int) -> list[int]:
         """The nodes of one cluster, ascending."""
         return [node for node, label in enumerate(self.labels) if label == cluster]
