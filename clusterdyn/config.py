@@ -71,8 +71,14 @@ class StudyConfig:
         self._check_ranges()
         graph = ring(self.nodes)
         partition = make_partition(self.partition, graph, self.clusters, seed=self.partition_seed)
-        for arm in (self.baseline, self.schedule):
-            make_schedule(arm, graph, partition, bins=self.bins)
+        for arm in ("baseline", "schedule"):
+            built = make_schedule(getattr(self, arm), graph, partition, bins=self.bins)
+            object.__setattr__(self, arm, built.name)
+        if self.baseline == self.schedule:
+            raise ValueError(
+                f"baseline and schedule are the two arms and must differ; both are "
+                f"{self.schedule!r} (schedules: {', '.join(SCHEDULES)})"
+            )
 
     def _check_ranges(self) -> None:
         if not 0 < self.relaxation <= 1:
@@ -109,11 +115,6 @@ class StudyConfig:
         if self.dtype not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
         _check_device(self.device)
-        if self.baseline == self.schedule:
-            raise ValueError(
-                f"baseline and schedule are the two arms and must differ; both are "
-                f"{self.schedule!r} (schedules: {', '.join(SCHEDULES)})"
-            )
 
     def training(self) -> TrainingConfig:
         """The part that training needs."""

@@ -28,6 +28,7 @@ class _Watched(Schedule):
         self.name = schedule.name
         self.updates_per_sweep = schedule.updates_per_sweep
         self.needs_answer = schedule.needs_answer
+        self.reads_batch = schedule.reads_batch
 
     def start(self, generators: Any, batch: int) -> Any:
         return self.schedule.start(generators, batch)
@@ -54,7 +55,8 @@ def check_schedule(
 ) -> None:
     """Checks that a schedule sees the present of its own trajectory and nothing else.
 
-    One that says that it needs the answer may also see the state that ends the time step.
+    One that says that it needs the answer may also see the state that ends the time step; one that
+    says that it reads the batch, the other trajectories of its model.
 
     It is run on untrained models. Then later time steps, other trajectories and other models
     are disturbed, in place, and its choices must not move.
@@ -120,7 +122,8 @@ def check_schedule(
                     f"{t} move when states and controls from there on change"
                 )
             states.copy_(kept[0]), controls.copy_(kept[1])
-        for axis, what in ((1, "trajectories"), (0, "models")):
+        axes = ((1, "trajectories"), (0, "models"))
+        for axis, what in axes[schedule.reads_batch :]:
             last = states.shape[axis] - 1
             # Once all but the first change, and once all but the last.
             for changed, watched_row in ((1, 0), (0, last)):
@@ -130,10 +133,58 @@ def check_schedule(
                 if not torch.equal(
                     first.select(axis + 2, watched_row), moved.select(axis + 2, watched_row)
                 ):
-                    raise ScheduleError(
-                        f"schedule {schedule.name!r} reads other {what}: its choices for one move "
-                        "when the others change"
-                    )
+                    raise ScheduleError(_reads_others(schedule, what))
                 states.copy_(kept[0]), controls.copy_(kept[1])
     finally:
         states.copy_(kept[0]), controls.copy_(kept[1])
+    _check_made_up_states(watched, cell, (population, batch), horizon)
+
+
+def _check_made_up_states(
+    schedule: Schedule, cell: MessagePassingCell, size: tuple[int, int], horizon: int
+) -> None:
+    """The same at made-up hidden states: in a rollout one cluster may happen to lead throughout."""
+    rng = np.random.default_rng(2)
+    updates = horizon * SWEEPS * schedule.updates_per_sweep
+    shape = (updates, 2, *size, cell.graph.nodes, cell.channels)
+    made_up = torch.as_tensor(rng.normal(size=shape))
+    other = torch.as_tensor(rng.normal(size=shape))
+    first = _choices_at(schedule, made_up)
+    axes = ((2, "models"), (3, "trajectories"))
+    for axis, what in axes[: 1 if schedule.reads_batch else 2]:
+        for row in range(size[axis - 2]):
+            mixed = other.clone()
+            mixed.select(axis, row).copy_(made_up.select(axis, row))
+            moved = _choices_at(schedule, mixed)
+            if not torch.equal(first.select(axis - 1, row), moved.select(axis - 1, row)):
+                raise ScheduleError(_reads_others(schedule, what))
+
+
+def _choices_at(schedule: Schedule, states: Tensor) -> Tensor:
+    """(updates, S, B, C): what a schedule makes of hidden states and proposals, in turn.
+
+    Args:
+        schedule: started anew.
+        states: (updates, 2, S, B, n, d).
+    """
+    population, batch = states.shape[2:4]
+    state = schedule.start([np.random.default_rng(seed) for seed in range(population)], batch)
+    taken = []
+    for number, (hidden, proposal) in enumerate(states.clone()):
+        sweep, update = divmod(number, schedule.updates_per_sweep)
+        view = SweepView(hidden, proposal, sweep // SWEEPS, sweep % SWEEPS, update, _any_loss)
+        active, state = schedule.choose(view, state)
+        taken.append(active.expand(population, batch, schedule.partition.clusters))
+    return torch.stack(taken)
+
+
+def _any_loss(hidden: Tensor) -> Tensor:
+    """(S, B): something that a schedule which needs the answer can lower."""
+    return (hidden.flatten(2) - 0.3).square().mean(dim=-1)
+
+
+def _reads_others(schedule: Schedule, what: str) -> str:
+    return (
+        f"schedule {schedule.name!r} reads other {what}: its choices for one move when the others "
+        "change"
+    )

@@ -74,8 +74,9 @@ def simulate(
 ) -> np.ndarray:
     """Integrates the pendulum under a zero-order-held torque by the classical Runge-Kutta method.
 
-    With 40 substeps a time step of 0.05 s the error stays below 1e-11 over the horizons of this
-    study, far under anything that a model could learn.
+    With 40 substeps a time step of 0.05 s, from states and under torques as this study draws them,
+    the error stays below 1e-11 rad and rad/s for 16 time steps, its longest horizon. It grows from
+    there, to about 3e-10 after 400; all far under anything that a model could learn.
 
     Args:
         pendulum: the physical parameters.

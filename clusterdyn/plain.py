@@ -56,6 +56,10 @@ class PlainRingModel(nn.Module):
         generators: list[np.random.Generator],
     ) -> Tensor:
         """Predictions (B, T, p) from x_0 (B, p) and controls (B, T, q), standardised."""
+        if schedule.needs_answer:
+            raise ValueError(
+                f"schedule {schedule.name!r} needs the answer, which is not given here"
+            )
         batch = first_state.shape[0]
         labels = torch.tensor(schedule.partition.labels, device=first_state.device)
         choice_state = schedule.start(generators, batch)

@@ -314,7 +314,6 @@ def test_a_bad_schedule_is_refused_in_a_sentence(text, sentence):
     refuse(sentence, schedule=text)
 
 
-@pytest.mark.xfail(strict=True, reason="the last value wins without a word")
 def test_an_option_of_a_schedule_given_twice_is_refused():
     refuse("'ties' is given twice", schedule="histogram(ties=oldest, ties=random)")
 

@@ -242,7 +242,7 @@ def readout_of(flat: np.ndarray | Tensor) -> np.ndarray:
 
 @pytest.mark.parametrize("text", ["histogram", "histogram(share=batch)", "histogram(ties=oldest)"])
 def test_the_read_out_of_nodes_that_never_moved_has_no_gradient_at_all(text):
-    parameters, states, controls = (values.float() for values in batch_problem(1))
+    parameters, states, controls = (values.float() for values in batch_problem(2, batch=20))
     schedule = schedule_of(text, contiguous(NODES, 6))
     problem = (schedule, parameters, states, controls, 0.5)
     _, gradient, activity = gradient_by_hand(*problem)(parameters, states, controls, generators(3))

@@ -99,14 +99,24 @@ def schedule_name(text: str) -> str:
     return text.split("(")[0].strip()
 
 
-def _options(text: str, allowed: Mapping[str, tuple]) -> dict[str, str | float]:
-    """Options written as in ``name(option=value, option=value)``, checked."""
+def _written(text: str) -> dict[str, str]:
+    """Options as they stand in ``name(option=value, option=value)``."""
     match = re.fullmatch(r"\s*\w+\s*(?:\((.*)\))?\s*", text)
     if match is None:
         raise ValueError(f"a schedule is written NAME or NAME(OPTION=VALUE, ...); got {text!r}")
-    options: dict[str, str | float] = {}
+    options: dict[str, str] = {}
     for part in filter(None, map(str.strip, (match[1] or "").split(","))):
         name, _, value = map(str.strip, part.partition("="))
+        if name in options:
+            raise ValueError(f"in {text!r}, option {name!r} is given twice")
+        options[name] = value
+    return options
+
+
+def _options(text: str, allowed: Mapping[str, tuple]) -> dict[str, str | float]:
+    """The options of a schedule's text, checked."""
+    options: dict[str, str | float] = {}
+    for name, value in _written(text).items():
         if name not in allowed:
             known = ", ".join(allowed) or "none"
             raise ValueError(f"schedule {text!r} has no option {name!r}; its options are: {known}")
@@ -155,5 +165,7 @@ def make_schedule(
     entry = _REGISTRY[name]
     options = _options(text, entry.options)
     schedule = entry.make(_Setting(partition, graph, bins, relaxation), **options)
-    schedule.name = text
+    if options:
+        name += f"({', '.join(f'{option}={value}' for option, value in _written(text).items())})"
+    schedule.name = name
     return schedule

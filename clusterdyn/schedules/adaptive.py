@@ -42,6 +42,7 @@ class Histogram(Schedule):
     ) -> None:
         super().__init__(partition)
         self.bins, self.ties, self.share = bins, ties, share
+        self.reads_batch = share == "batch"
         self._deviation = np.eye(graph.nodes) - graph.neighbour_mean()  # (n, n)
 
     def _deviation_of(self, channels: int) -> np.ndarray:
@@ -63,8 +64,9 @@ class Histogram(Schedule):
         squared = self._squared_disagreement(hidden)  # a bin's edge may be squared as well
         edge = squared.amax(dim=-1, keepdim=True) * ((self.bins - 1) / self.bins) ** 2
         in_highest_bin = (squared >= edge).to(squared)
-        if self.share == "batch":
-            in_highest_bin = in_highest_bin.mean(dim=1, keepdim=True)
+        if self.share == "batch":  # summed first: whole numbers, so that equal counts tie
+            total = in_highest_bin.sum(dim=1, keepdim=True) @ self.membership(in_highest_bin)
+            return total / hidden.shape[1]
         return in_highest_bin @ self.membership(in_highest_bin)
 
     def start(self, generators, batch):
@@ -111,8 +113,9 @@ class _Waiting:
 class HistogramFair(Histogram):
     """``histogram`` with a bonus for waiting, so that no cluster starves.
 
-    A cluster's count is raised by ``age_weight`` nodes for each sweep since its last update: a
-    cluster of k nodes is overtaken for at most k / age_weight sweeps by one other cluster.
+    A cluster's count is raised by ``age_weight`` nodes for each sweep since its last update: one
+    that waits is passed over for another of k nodes at most k / age_weight + 1 times (rounded
+    down).
 
     Args:
         partition, graph, bins, share: as in ``Histogram``.

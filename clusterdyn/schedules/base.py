@@ -50,11 +50,13 @@ class Schedule:
         partition: of the nodes; choices are clusters of it.
         updates_per_sweep: how often ``choose`` is asked in a sweep.
         needs_answer: whether it reads the loss that it is scored by: a yardstick, no method.
+        reads_batch: whether it looks at all trajectories of a model that run together.
     """
 
     name = "schedule"
     updates_per_sweep = 1
     needs_answer = False
+    reads_batch = False
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -96,9 +98,10 @@ class Schedule:
 
     def _kept(self, make: Callable[[int], np.ndarray], like: Tensor) -> Tensor:
         """A constant in the precision and place of ``like``, made once from its last length."""
-        key = (make.__name__, like.dtype, like.device, like.shape[-1])
+        length = like.shape[-1] if like.ndim else 1
+        key = (make.__name__, like.dtype, like.device, length)
         if key not in self._operators:
-            self._operators[key] = torch.as_tensor(make(like.shape[-1])).to(like)
+            self._operators[key] = torch.as_tensor(make(length)).to(like)
         return self._operators[key]
 
     def _cluster_numbers(self, length: int) -> np.ndarray:
