@@ -2,7 +2,6 @@
 
 PYTHON ?= python3
 PROFILE ?= full
-OUTPUT ?= reports
 VENV := .venv
 RUN := $(VENV)/bin/python
 
@@ -10,15 +9,16 @@ RUN := $(VENV)/bin/python
 .PHONY: help report test lab bench format clean
 
 help:
-	@echo "make report [PROFILE=quick|reference|full] [OUTPUT=reports]   run the study, write the report"
+	@echo "make report [PROFILE=quick|reference|full] [OUTPUT=DIR]   run the study, write the report"
+	@echo "             to reports, or to reports-quick for PROFILE=quick, unless OUTPUT says where"
 	@echo "make test    check the code"
-	@echo "make lab     explore the notebooks in JupyterLab"
+	@echo "make lab [LAB_ARGS=...]   explore the notebooks in JupyterLab"
 	@echo "make bench   time the population trainer against a plain loop"
 	@echo "make format  format and lint the code"
 	@echo "make clean   remove the environment and the trained models"
 
 report: $(VENV)/installed
-	$(RUN) -m clusterdyn report --profile "$(PROFILE)" --output "$(OUTPUT)"
+	$(RUN) -m clusterdyn report --profile "$(PROFILE)" $(if $(OUTPUT),--output "$(OUTPUT)")
 
 test: $(VENV)/installed-dev
 	$(RUN) -m ruff check .
@@ -26,9 +26,10 @@ test: $(VENV)/installed-dev
 	$(RUN) -m pytest
 
 lab: $(VENV)/installed
-	@echo "Pairing the notebooks: notebooks/*.ipynb are made anew from notebooks/*.py"
-	$(VENV)/bin/jupytext --quiet --to ipynb notebooks/*.py
-	$(VENV)/bin/jupyter lab notebooks
+	@echo "Pairing the notebooks: cells come from notebooks/*.py, outputs stay"
+	$(VENV)/bin/jupytext --quiet --update --to ipynb notebooks/*.py
+# jupytext.toml must lie below the server's root to be found; without it nothing is paired.
+	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)
 
 bench: $(VENV)/installed
 	$(RUN) -m clusterdyn bench

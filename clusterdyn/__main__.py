@@ -1,8 +1,11 @@
 """The command line: ``python -m clusterdyn report`` and ``python -m clusterdyn bench``."""
 
 import argparse
+import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -14,7 +17,10 @@ def parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="run the notebooks and write the report")
     _study_options(report)
     report.add_argument(
-        "--output", type=Path, default=Path("reports"), metavar="DIR", help="default: reports"
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="default: reports, or reports-quick for profile quick",
     )
     report.add_argument(
         "--artifacts", type=Path, metavar="DIR", help="trained models; default: artifacts"
@@ -43,47 +49,74 @@ def _study_options(command: argparse.ArgumentParser) -> None:
     )
 
 
+def default_output(profile: str) -> Path:
+    """Where a report goes unless told otherwise: a quick one beside the one to be read."""
+    return Path("reports-quick" if profile == "quick" else "reports")
+
+
+STOPPED = "stopped; nothing was published"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command.
 
     Returns:
-        0 if all went well, 1 if the work failed, 2 if it was asked for wrongly.
+        0 if all went well, 1 if the work failed, 2 if it was asked for wrongly, 130 if it was
+        stopped from the keyboard.
     """
     options = parser().parse_args(arguments)
-    # Imported late: PyTorch takes seconds, and a typing error in an option should not.
-    from jsonschema import ValidationError
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        return _refuse(STOPPED, 130)
+    except (MemoryError, RuntimeError) as error:
+        # PyTorch says it with a RuntimeError.
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+            raise
+        detail = f" ({' '.join(str(error).split())})" if str(error) else ""
+        return _refuse(f"these settings need more memory than there is{detail}", 1)
 
-    from clusterdyn.profiles import parse_settings, study_config
-    from clusterdyn.report.parameters import ParameterError, SourceError
-    from clusterdyn.report.publish import OutputError, check_file
-    from clusterdyn.report.results import dump
-    from clusterdyn.report.verify import NotebookFailure
+
+def _run(options: argparse.Namespace) -> int:
+    # Imported late: PyTorch and Jupyter take seconds, and a typing error should not.
+    with _exit_on_interrupt():
+        from clusterdyn import bench
+        from clusterdyn.profiles import parse_settings, strict_config, study_config
 
     try:
         settings = parse_settings(options.settings)
         config = study_config(options.profile, settings)
+        strict_config(options.profile, settings)
+        if options.command == "bench":
+            bench.check_counts(options.repeats, options.threads)
     except ValueError as error:
         return _refuse(error, 2)
+    with _exit_on_interrupt():
+        from jsonschema import ValidationError
+
+        from clusterdyn.report.build import build_report
+        from clusterdyn.report.parameters import ParameterError, SourceError
+        from clusterdyn.report.publish import OutputError, check_file
+        from clusterdyn.report.results import dump
+        from clusterdyn.report.verify import NotebookFailure
+
     try:
         if options.command == "report":
-            from clusterdyn.report.build import build_report
-
             build_report(
                 options.profile,
                 settings,
-                options.output,
+                options.output or default_output(options.profile),
                 artifacts=options.artifacts,
                 progress=_say,
             )
         else:
-            from clusterdyn.bench import run_bench
-
             if options.json:
                 check_file(options.json)
-            result = run_bench(
-                config, repeats=options.repeats, threads=options.threads, progress=_say
+            text = dump(
+                bench.run_bench(
+                    config, repeats=options.repeats, threads=options.threads, progress=_say
+                )
             )
-            text = dump(result)
             _say(text)
             if options.json:
                 options.json.write_text(text, encoding="utf-8")
@@ -93,9 +126,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(f"the results do not fit their schema: {error.message}", 1)
     except (NotebookFailure, ValueError, OSError) as error:
         return _refuse(error, 1)
-    except KeyboardInterrupt:
-        return _refuse("stopped; nothing was published", 130)
     return 0
+
+
+@contextmanager
+def _exit_on_interrupt() -> Iterator[None]:
+    """Lets Ctrl-C end the process on the spot, while nothing is open that would have to be closed.
+
+    A module written in C that is just being imported would turn the exception into another one.
+    """
+
+    def leave(*_: object) -> None:
+        os._exit(_refuse(STOPPED, 130))
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:
+        signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        if usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _say(line: str) -> None:

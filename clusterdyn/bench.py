@@ -46,6 +46,12 @@ class BenchResult:
     loss_gap: float
 
 
+def check_counts(repeats: int, threads: int) -> None:
+    """Raises ValueError unless there is at least one of each."""
+    if repeats < 1 or threads < 1:
+        raise ValueError(f"repeats and threads must be at least 1; got {repeats} and {threads}")
+
+
 def run_bench(
     config: StudyConfig,
     *,
@@ -61,8 +67,7 @@ def run_bench(
         threads: for PyTorch, on both sides; restored afterwards.
         progress: called with one line a repeat.
     """
-    if repeats < 1 or threads < 1:
-        raise ValueError(f"repeats and threads must be at least 1; got {repeats} and {threads}")
+    check_counts(repeats, threads)
     with torch_threads(threads):
         return _run(config, repeats, threads, progress)
 

@@ -1,5 +1,6 @@
 """Two arms on the same seeds: everything that a reader needs to judge the difference."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ class Comparison:
         margin: equivalence margin, in MSE.
         equivalence: two one-sided t tests against +- margin.
         leave_one_out: (n,), the mean difference without each seed.
+        correlation: Pearson's r of the two arms over seeds; NaN if an arm does not vary.
     """
 
     seeds: np.ndarray
@@ -50,6 +52,16 @@ class Comparison:
     margin: float
     equivalence: stats.EquivalenceResult
     leave_one_out: np.ndarray
+    correlation: float
+
+    @property
+    def paired_spread(self) -> float:
+        """Standard deviation of the differences over that of two uncorrelated arms.
+
+        Below 1 pairing by seed narrows the intervals; NaN if neither arm varies.
+        """
+        apart = math.sqrt(self.baseline.var() + self.treatment.var())
+        return float(self.differences.std()) / apart if apart > 0 else math.nan
 
 
 def compare(seeds: np.ndarray, baseline: np.ndarray, treatment: np.ndarray) -> Comparison:
@@ -85,4 +97,11 @@ def compare(seeds: np.ndarray, baseline: np.ndarray, treatment: np.ndarray) -> C
         margin=margin,
         equivalence=stats.equivalence_test(differences, -margin, margin),
         leave_one_out=(differences.sum() - differences) / (count - 1),
+        correlation=_correlation(baseline, treatment),
     )
+
+
+def _correlation(first: np.ndarray, second: np.ndarray) -> float:
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return math.nan
+    return float(np.corrcoef(first, second)[0, 1])

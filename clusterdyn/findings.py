@@ -1,11 +1,17 @@
 """What was found, in sentences whose numbers come from the results."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from clusterdyn.arms import arm_schedule
+from clusterdyn.choices import Choices, choices_at_test, lowest_wins_ties, work_ratio
+from clusterdyn.comparison import SIGNIFICANCE, Comparison
+from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
 from clusterdyn.mechanism import RELAXATIONS
+from clusterdyn.origins import ORIGINS, study_settings
 from clusterdyn.protocol import Study
+from clusterdyn.reference.agreement import Agreement
 
 
 def data(study: Study) -> str:
@@ -60,20 +66,60 @@ def training(study: Study) -> str:
         f"seed {d.seed} at learning rate {d.learning_rate:g}, step {d.step}" for d in diverged
     )
     parts.append(f"{len(diverged)} models diverged: {names}." if diverged else "No model diverged.")
-    clusters = arm_schedule(config, config.schedule).partition.clusters
-    book = study.population(config.schedule).test_ledger
-    rows = slice(study.grid(config.schedule).selected, None, len(config.learning_rates))
-    share = book.share[rows].mean(axis=0)
-    baseline = study.population(config.baseline).test_ledger.node_updates.mean()
-    work = book.node_updates[rows].mean() / baseline
+    parts.append(_choices(study))
+    return " ".join(parts)
+
+
+def _choices(study: Study) -> str:
+    """What the idea chose at test, how long a node waits, and how much work that is."""
+    config, choices = study.config, choices_at_test(study)
+    parts = []
+    if choices.clusters > 1:
+        parts.append(
+            f"At test **{config.schedule}** gives {choices.share.max():.0%} of its updates to "
+            f"cluster {choices.share.argmax()}; an even schedule would give "
+            f"{1 / choices.clusters:.0%}."
+        )
+    else:
+        parts.append(f"At test **{config.schedule}** updates all nodes at once.")
+    if choices.starves:
+        parts.append(f"{_still_nodes(choices)}, since {_starved(choices)}.{_ties(study)}")
     parts.append(
-        f"At test **{config.schedule}** gives {share.max():.0%} of its updates to cluster "
-        f"{share.argmax()}; an even schedule would give {1 / clusters:.0%}. A node waits for up "
-        f"to {book.largest_age[rows].max()} of the {config.sweeps * config.horizon} sweeps of a "
-        f"rollout. It does {work:.0%} of the baseline's node updates, so the comparison mixes the "
-        "choice of cluster with the amount of work."
+        f"A node waits for up to {choices.longest_wait} of the "
+        f"{config.sweeps * config.horizon} sweeps of a rollout. {_work(study)}"
     )
     return " ".join(parts)
+
+
+def _work(study: Study) -> str:
+    work = work_ratio(study)
+    if np.isclose(work, 1):
+        return "It does as many node updates as the baseline."
+    return (
+        f"It does {work:.0%} of the baseline's node updates, so the comparison mixes the choice "
+        "of cluster with the amount of work."
+    )
+
+
+def _starved(choices: Choices) -> str:
+    """Which clusters are ever updated, as a part of a sentence."""
+    if choices.updated == 1:
+        return f"cluster {choices.share.argmax()} is the only one that is ever updated"
+    return f"only {choices.updated} of {choices.clusters} clusters are ever updated"
+
+
+def _still_nodes(choices: Choices) -> str:
+    return f"{choices.still_nodes} of {choices.nodes} nodes never move in any test rollout"
+
+
+def _ties(study: Study) -> str:
+    """Whose rule for ties it is, as a sentence to add; empty if it plays no part."""
+    if not lowest_wins_ties(study.config):
+        return ""
+    return (
+        " That ties go to the lowest-numbered cluster, as when all tie at h = 0, is this "
+        "project's assumption."
+    )
 
 
 def significance(study: Study) -> str:
@@ -81,7 +127,7 @@ def significance(study: Study) -> str:
     result, c = study.reference, study.reference.comparison
     rate = c.win_rate
     floor = (
-        "the smallest value that this many pairs can give"
+        f"the smallest value that {_patterns(c)} can give"
         if c.test.pvalue <= c.test.min_attainable_pvalue
         else f"where the smallest possible is {c.test.min_attainable_pvalue:.4g}"
     )
@@ -91,9 +137,45 @@ def significance(study: Study) -> str:
         f"[{c.t_interval.low:.4g}, "
         f"{c.t_interval.high:.4g}], n = {len(c.differences)} paired seeds), {rate.wins} wins, "
         f"{rate.ties} ties and {rate.losses} losses; two-sided sign-flip p = {c.test.pvalue:.4g}, "
-        f"{floor}. Verdict: {result.verdict}; in practice the idea {_practice(study)}. Learning "
+        f"{floor}. Verdict: {result.verdict}. {_practice(study)}{_within_margin(study)} Learning "
         "rates were chosen on this same test score, so the figures describe this trial and carry "
         "no claim beyond it."
+    )
+
+
+def p_floor(study: Study) -> str:
+    """What bounds the p value from below, as a part of a sentence."""
+    comparison = study.reference.comparison
+    return f"{_patterns(comparison)} cannot give a p below " + (
+        f"{comparison.test.min_attainable_pvalue:.4g}"
+    )
+
+
+def _patterns(comparison: Comparison) -> str:
+    """What the sign-flip test counts over."""
+    if comparison.test.method == "exact":
+        return f"{len(comparison.differences)} pairs"
+    return f"{comparison.test.n_permutations} random sign patterns"
+
+
+def _practice(study: Study) -> str:
+    return {
+        "helps": "In practice the idea helps.",
+        "harms": "In practice the idea harms.",
+        "equivalent": "In practice the idea makes no difference that matters.",
+        "unclear": "Whether it matters in practice is unclear: neither a difference nor "
+        "equivalence is shown.",
+    }[study.reference.practical_verdict]
+
+
+def _within_margin(study: Study) -> str:
+    """Why a significant difference does not matter, as a sentence to add; empty elsewhere."""
+    comparison = study.reference.comparison
+    if study.reference.practical_verdict != "equivalent" or comparison.test.pvalue >= SIGNIFICANCE:
+        return ""
+    return (
+        f" The difference is real, but within ±{comparison.margin:.2g}, the margin that counts as "
+        "equivalent."
     )
 
 
@@ -118,27 +200,70 @@ def mechanism(study: Study) -> str:
     )
 
 
-def _practice(study: Study) -> str:
-    return {
-        "helps": "helps",
-        "harms": "harms",
-        "equivalent": "makes no difference that matters",
-        "unclear": "is unclear: neither a difference nor equivalence is shown",
-    }[study.reference.practical_verdict]
-
-
 def headline(study: Study) -> str:
-    """The verdict in one sentence."""
+    """The verdict in one sentence, and a second one if the schedule starves clusters."""
     c, config = study.reference.comparison, study.config
     rate = c.win_rate
     sense = {
-        "helps": f"Choosing clusters by {config.schedule} helps",
-        "harms": f"Choosing clusters by {config.schedule} harms",
-        "equivalent": f"Choosing clusters by {config.schedule} makes no difference that matters",
-        "unclear": f"Whether choosing clusters by {config.schedule} helps is unclear",
+        "helps": f"The schedule {config.schedule} helps",
+        "harms": f"The schedule {config.schedule} harms",
+        "equivalent": f"The schedule {config.schedule} makes no difference that matters",
+        "unclear": f"Whether the schedule {config.schedule} helps is unclear",
     }[study.reference.practical_verdict]
     return (
         f"{sense}: mean test MSE {c.treatment.mean():.4f} against {c.baseline.mean():.4f} for "
         f"{config.baseline}, better on {rate.wins} of {len(c.differences)} paired seeds, "
-        f"sign-flip p = {c.test.pvalue:.4f}."
+        f"sign-flip p = {c.test.pvalue:.4f}.{_within_margin(study)}{_starvation(study)}"
     )
+
+
+def _starvation(study: Study) -> str:
+    choices = choices_at_test(study)
+    if not choices.starves:
+        return ""
+    what = "never chooses" if choices.updated == 1 else "starves clusters"
+    return (
+        f" At test it {what}, though: cluster {choices.share.argmax()} gets "
+        f"{choices.share.max():.0%} of its updates, and {_still_nodes(choices)}.{_ties(study)}"
+    )
+
+
+def origins() -> dict[str, str]:
+    """The reference profile's settings with their values, by where they come from."""
+    settings = study_settings(StudyConfig())
+    return {
+        origin: "; ".join(f"{s.name}: {s.value}" for s in settings if s.origin == origin)
+        for origin in ORIGINS
+    }
+
+
+def agreement(rows: Sequence[Agreement]) -> str:
+    """How many measured figures agree with the published ones, and what that shows."""
+    measured = [row for row in rows if row.kind == "measured"]
+    telling = [row for row in measured if not row.within_without_idea]
+    outside = [_outside(row) for row in measured if not row.within]
+    text = (
+        f"{_count(measured)} of {len(measured)} measured figures are within. "
+        f"{len(measured) - len(telling)} of the {len(measured)} would be within even if the "
+        "idea's arm were a copy of the baseline, and say nothing about the idea. Of the other "
+        f"{len(telling)}, {_count(telling)} are within."
+    )
+    if outside:
+        text += f" Outside: {'; '.join(outside)}."
+    grid = [row for row in measured if row.figure.startswith("protocol_notes.idea_grid")]
+    if lost := len(grid) - _count(grid):
+        text += (
+            f" {lost} of the idea's {len(grid)} grid means {'is' if lost == 1 else 'are'} outside, "
+            "so its arm may differ from the published one in more than its random numbers."
+        )
+    return text
+
+
+def _count(rows: Sequence[Agreement]) -> int:
+    return sum(row.within for row in rows)
+
+
+def _outside(row: Agreement) -> str:
+    if row.ratio is None:
+        return f"`{row.figure}`, {row.measured} where {row.published} was published"
+    return f"`{row.figure}`, {row.ratio:.2g} times the published figure"

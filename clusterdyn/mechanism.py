@@ -11,7 +11,7 @@ Wanner, Geometric Numerical Integration, II.5.) The law holds for *any* smooth F
 this implementation, and says nothing about whether an update schedule helps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -138,6 +138,20 @@ def log_log_slope(relaxations: Sequence[float], sizes: np.ndarray) -> np.ndarray
     return np.tensordot(x, np.log(sizes), axes=1) / (x @ x)
 
 
+def _checked_sizes(sizes: Iterable[Tensor], place: str) -> np.ndarray:
+    """Sizes (E, S), each with a logarithm, or a ValueError that says where one has none."""
+    sizes = torch.stack(list(sizes)).cpu().numpy()
+    flawed = np.flatnonzero(~(np.isfinite(sizes) & (sizes > 0)).all(axis=0))
+    if flawed.size:
+        raise ValueError(
+            f"the mechanism check finds no slope for {place}: sequential and synchronous sweeps "
+            f"differ by 0 or by infinity in the models at positions {', '.join(map(str, flawed))} "
+            "(from 0), as with weights so large that every node saturates; use smaller learning "
+            "rates"
+        )
+    return sizes
+
+
 @dataclass(frozen=True)
 class EtaSquareLaw:
     """The law on S models, at one state and for one kind of block, in float64.
@@ -199,8 +213,8 @@ class OrderControl:
 
     Attributes:
         relaxations: (E,).
-        fixed_sweeps: (E, S), largest |D| after the same number of sweeps: order 2.
-        fixed_span: (E, S), largest |D| after K = span / eta sweeps: order 1.
+        fixed_sweeps: (E, S), largest |D| after the same number of sweeps: order 2 as eta falls.
+        fixed_span: (E, S), largest |D| after K = span / eta sweeps: order 1 as eta falls.
         fixed_sweeps_slope, fixed_span_slope: (S,), between the two smallest eta.
     """
 
@@ -233,7 +247,11 @@ class MechanismCheck:
 def check_law(
     cell: BoundCell, hidden: Tensor, drive: Tensor, blocks: Blocks, *, unit: str, state: str
 ) -> EtaSquareLaw:
-    """Measures the eta^2 law at one state; arguments as in ``sequential_sweep``, float64."""
+    """Measures the eta^2 law at one state; arguments as in ``sequential_sweep``, float64.
+
+    Raises:
+        ValueError: if a discrepancy is 0 or not finite, so that there is no slope.
+    """
     predicted = predicted_coefficient(cell, hidden, drive, blocks)
     scale = largest(predicted)
     block_of_node = np.empty(hidden.shape[2], dtype=np.int64)
@@ -250,7 +268,7 @@ def check_law(
     extrapolated = [
         largest(2 * fine - coarse - predicted) / scale for fine, coarse in pairwise(ratios)
     ]
-    size = torch.stack(sizes).cpu().numpy()
+    size = _checked_sizes(sizes, f"{unit} in turn, {state}")
     slope = log_log_slope(RELAXATIONS, size)
     interval = paired_t_interval(slope, confidence_level=0.9)
     return EtaSquareLaw(
@@ -272,22 +290,18 @@ def check_law(
 
 
 def check_order(cell: BoundCell, hidden: Tensor, drive: Tensor, blocks: Blocks) -> OrderControl:
-    """Measures the order over several sweeps; arguments as in ``sequential_sweep``."""
+    """Measures the order over several sweeps; arguments and errors as in ``check_law``."""
     relaxations = RELAXATIONS[:4]
-    fixed_sweeps = np.stack(
-        [
-            largest(discrepancy(cell, hidden, drive, blocks, r, sweeps=SWEEP_COUNTS)).cpu().numpy()
-            for r in relaxations
-        ]
-    )
-    fixed_span = np.stack(
-        [
-            largest(discrepancy(cell, hidden, drive, blocks, r, sweeps=round(TIME_SPAN / r)))
-            .cpu()
-            .numpy()
-            for r in relaxations
-        ]
-    )
+
+    def sizes(sweeps: Sequence[int]) -> np.ndarray:
+        differences = (
+            discrepancy(cell, hidden, drive, blocks, r, sweeps=count)
+            for r, count in zip(relaxations, sweeps, strict=True)
+        )
+        return _checked_sizes(map(largest, differences), "several sweeps")
+
+    fixed_sweeps = sizes([SWEEP_COUNTS] * len(relaxations))
+    fixed_span = sizes([round(TIME_SPAN / r) for r in relaxations])
     return OrderControl(
         relaxations=np.array(relaxations),
         fixed_sweeps=fixed_sweeps,
@@ -295,6 +309,15 @@ def check_order(cell: BoundCell, hidden: Tensor, drive: Tensor, blocks: Blocks) 
         fixed_sweeps_slope=np.log2(fixed_sweeps[1] / fixed_sweeps[0]),
         fixed_span_slope=np.log2(fixed_span[1] / fixed_span[0]),
     )
+
+
+def _reference_view(
+    cell: BoundCell, hidden: Tensor, drive: Tensor, blocks: Blocks, unit: str, state: str
+) -> ReferenceView:
+    differences = (discrepancy(cell, hidden, drive, blocks, r) for r in REFERENCE_RELAXATIONS)
+    size = _checked_sizes(map(largest, differences), f"{unit} in turn, {state}, float32")
+    slope = log_log_slope(REFERENCE_RELAXATIONS, size)
+    return ReferenceView(unit, state, np.array(REFERENCE_RELAXATIONS), size, slope)
 
 
 def check_mechanism(
@@ -318,6 +341,9 @@ def check_mechanism(
         states: (S, B, 2 or more, p), standardised; the first two instants are used.
         controls: (S, B, 2 or more, q), standardised.
         sweeps, relaxation: of the full sweeps that lead to the trajectory state.
+
+    Raises:
+        ValueError: if a discrepancy is 0 or not finite, so that there is no slope.
     """
     nodes = [[node] for node in range(cell.graph.nodes)]
     units = (("nodes", nodes), ("clusters", clusters))
@@ -338,16 +364,8 @@ def check_mechanism(
             for state, hidden, drive in points:
                 if dtype == torch.float64:
                     laws.append(check_law(bound, hidden, drive, blocks, unit=unit, state=state))
-                    continue
-                size = np.stack(
-                    [
-                        largest(discrepancy(bound, hidden, drive, blocks, r)).numpy()
-                        for r in REFERENCE_RELAXATIONS
-                    ]
-                )
-                slope = log_log_slope(REFERENCE_RELAXATIONS, size)
-                relaxations = np.array(REFERENCE_RELAXATIONS)
-                views.append(ReferenceView(unit, state, relaxations, size, slope))
+                else:
+                    views.append(_reference_view(bound, hidden, drive, blocks, unit, state))
         if dtype == torch.float64:
             order = check_order(bound, start, first_drive, nodes)
             independent = independent_set_control(bound, later, next_drive, cell.graph, relaxation)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterdyn.arms import message_passing_cell
+from clusterdyn.comparison import Comparison
 from clusterdyn.datasets import CONTROL_CHANNELS, STATE_CHANNELS
 from clusterdyn.display import show_table
+from clusterdyn.origins import ORIGINS, study_settings
 from clusterdyn.protocol import Study
 
 
@@ -43,36 +44,18 @@ def standardisation(study: Study) -> Table:
             (name, float(mean), float(deviation))
             for name, mean, deviation in zip(names, means, deviations, strict=True)
         ],
-        f"Moments of the training split of seed {seed}. They standardise all three splits and "
-        "are kept with the models.",
+        f"Moments of the training split of seed {seed}. They standardise all three splits.",
     )
 
 
 def settings(study: Study) -> Table:
-    """The sizes of the study, and where each comes from."""
-    config, cell = study.config, message_passing_cell(study.config)
-    chosen = "chosen here: the published full-sweep grid fits best"
-    published = "as published"
-    rows = [
-        ("nodes n", config.nodes, chosen),
-        ("channels a node d", config.channels, chosen),
-        ("horizon T, time steps", config.horizon, chosen),
-        ("batch size B", config.batch_size, chosen),
-        ("parameters a model", cell.parameter_count, "follows"),
-        ("sweeps a time step K", config.sweeps, published),
-        ("clusters C", config.clusters, published),
-        ("histogram bins m", config.bins, published),
-        ("relaxation factor η", config.relaxation, "chosen here"),
-        ("epochs", config.epochs, published),
-        ("training and test trajectories", f"{config.train_trajectories} and "
-         f"{config.test_trajectories}", published),
-        ("learning rates", ", ".join(f"{rate:g}" for rate in config.learning_rates), published),
-        ("seeds", ", ".join(map(str, config.seeds)), published),
-    ]  # fmt: skip
+    """The settings of the study, and where the reference profile has each from."""
     return Table(
         ("setting", "value", "in the reference profile"),
-        [(name, str(value), origin) for name, value, origin in rows],
-        "Settings of this run. The published trial does not say its sizes.",
+        [(s.name, s.value, s.origin) for s in study_settings(study.config)],
+        "Settings of this run. "
+        + " ".join(f"{name.capitalize()}: {meaning}." for name, meaning in ORIGINS.items())
+        + " The published trial is known here only as a JSON report.",
     )
 
 
@@ -144,13 +127,14 @@ def inference(study: Study) -> Table:
     c = study.reference.comparison
     baseline = float(c.baseline.mean())
     t, flip, rate = c.t_interval, c.sign_flip_interval, c.win_rate
-    method = "exact" if c.test.method == "exact" else "Monte Carlo"
+    exact = c.test.method == "exact"
+    method = "exact" if exact else "Monte Carlo"
     rows = [
         ("mean difference Δ", f"{c.mean_difference:.4g}", f"{c.mean_difference / baseline:+.1%}"),
         (f"sign-flip test, two-sided, {method}", f"p = {c.test.pvalue:.4g}",
          f"over {c.test.n_permutations} sign patterns"),
-        ("smallest p that these pairs can give", f"{c.test.min_attainable_pvalue:.4g}",
-         "the test's floor"),
+        (f"smallest p that {'these pairs' if exact else 'this many sign patterns'} can give",
+         f"{c.test.min_attainable_pvalue:.4g}", "the test's floor"),
         ("sign-flip interval of Δ", f"[{flip.low:.4g}, {flip.high:.4g}]",
          f"attained level {flip.confidence_level:.1%}"),
         ("t interval of Δ", f"[{t.low:.4g}, {t.high:.4g}]", f"{t.confidence_level:.0%}"),
@@ -167,8 +151,21 @@ def inference(study: Study) -> Table:
          "two one-sided t tests; small p would mean equivalent"),
         ("mean Δ without any one seed", f"{c.leave_one_out.min():.4g} to "
          f"{c.leave_one_out.max():.4g}", "leave one out"),
+        ("correlation r of the arms over seeds", *_pairing(c)),
     ]  # fmt: skip
     return Table(("statistic", "value", "note"), rows, "The paired comparison in full.")
+
+
+def _pairing(comparison: Comparison) -> tuple[str, str]:
+    """The correlation of the arms, and what pairing by seed makes of it."""
+    if np.isnan(comparison.correlation):
+        return "—", "an arm has the same score on every seed"
+    effect = "narrows" if comparison.paired_spread < 1 else "widens"
+    return (
+        f"{comparison.correlation:.2f}",
+        f"pairing {effect} the intervals: the standard deviation of Δ is "
+        f"{comparison.paired_spread:.0%} of that of two uncorrelated arms",
+    )
 
 
 def mechanism(study: Study) -> Table:

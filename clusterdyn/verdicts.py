@@ -33,7 +33,8 @@ RULES = {
         f"90 % interval of the mean small-η slope lies in [{SLOPE_RANGE[0]}, {SLOPE_RANGE[1]}], "
         f"the predicted coefficient is met within {COEFFICIENT_TOLERANCE:.0%} at the smallest η "
         f"and within {RICHARDSON_TOLERANCE:.1%} after Richardson extrapolation for every model, "
-        "and the zero controls are exactly 0."
+        "and the zero controls are exactly 0. By this project's rule; the published one is not "
+        "known."
     ),
     "confirmed": (
         "The published trial's view, float32 at η of .2 to .8: the log-log slope of the first "

@@ -24,9 +24,10 @@
 # + z_i\bigr)$$
 #
 # where the schedule chooses the active nodes $a$. A linear read-out of all nodes predicts the next
-# state, which is fed back. The baseline sweeps over all nodes at once. The idea updates one cluster
-# a sweep: the one with the most nodes in the highest bin of disagreement
-# $\lVert h_i - \text{mean of its neighbours}\rVert_2$.
+# state, which is fed back. `full`, the published baseline, sweeps over all nodes at once.
+# `histogram`, the published idea, updates one cluster a sweep: the one with the most nodes in the
+# highest bin of disagreement $\lVert h_i - \text{mean of its neighbours}\rVert_2$. The published
+# report does not say who wins a tie; here the lowest-numbered cluster does.
 
 # %% tags=["parameters"]
 profile = "reference"  # quick, reference or full
@@ -53,7 +54,7 @@ figures.learning_curves(study).show()
 # ## Learning rates, and where the grid ends
 #
 # The published trial chose each arm's learning rate on the *test* score, from a grid of three, and
-# averaged the baseline over fewer seeds than the idea. This run does the same.
+# averaged the baseline over fewer seeds than the idea. This run selects by the same rule.
 
 # %%
 figures.learning_rates(study).show()

@@ -19,7 +19,8 @@
 # Both arms run on the same seeds, so the unit is the paired difference
 # $\Delta_s = \mathrm{MSE}_s^{\text{idea}} - \mathrm{MSE}_s^{\text{baseline}}$. Under the null
 # hypothesis each difference could as well have the other sign; the sign-flip test counts over all
-# sign patterns. With $n$ pairs its smallest two-sided p is $2/2^n$.
+# sign patterns, or over a random sample of them where there are too many. Counting all patterns of
+# $n$ pairs, its smallest two-sided p is $2/2^n$.
 
 # %% tags=["parameters"]
 profile = "reference"  # quick, reference or full

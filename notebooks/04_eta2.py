@@ -74,8 +74,9 @@ tables.mechanism(study).show()
 # %% [markdown]
 # ## More than one sweep
 #
-# After a fixed number of sweeps the discrepancy is still of order 2. Over a fixed span $K\eta$ it
-# is of order 1, since the number of sweeps grows as $1/\eta$.
+# After a fixed number of sweeps the order approaches 2 as $\eta$ falls. Over a fixed span $K\eta$
+# it approaches 1, since the number of sweeps grows as $1/\eta$. How far it has come at the smallest
+# $\eta$ is in the caption.
 
 # %%
 figures.order_control(study).show()

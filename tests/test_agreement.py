@@ -6,7 +6,7 @@ import math
 import pytest
 from inspection import at, places, put
 
-from clusterdyn.reference.agreement import Agreement, agreement
+from clusterdyn.reference.agreement import KINDS, Agreement, agreement
 from clusterdyn.reference.published import published_report
 
 
@@ -16,13 +16,18 @@ def name(path: tuple) -> str:
     return text.removeprefix(".")
 
 
+def rows_of(published: dict, measured: dict, without_idea: dict | None = None) -> tuple:
+    """The rows; a run without the idea is like the run itself unless told otherwise."""
+    return agreement(published, measured, without_idea or measured)
+
+
 def row(published: dict, measured: dict, figure: str) -> Agreement:
-    (found,) = (row for row in agreement(published, measured) if row.figure == figure)
+    (found,) = (row for row in rows_of(published, measured) if row.figure == figure)
     return found
 
 
 def test_the_published_report_agrees_with_itself_in_every_figure():
-    rows = agreement(published_report(), published_report())
+    rows = rows_of(published_report(), published_report())
     leaves = {
         name(path)
         for path in places(published_report())
@@ -78,7 +83,7 @@ def test_the_scores_of_seeds_are_within_a_factor_of_2_in_ascending_order(arm):
     # Whatever seed a score belongs to: 1 beside 2, 2 beside 1, 3 beside 6.5.
     rows = [
         found
-        for found in agreement(published, put(report, path, [6.5, 2.0, 1.0]))
+        for found in rows_of(published, put(report, path, [6.5, 2.0, 1.0]))
         if found.figure.startswith(name(path))
     ]
     assert [(r.published, r.measured, r.within) for r in rows] == [
@@ -101,7 +106,7 @@ def test_a_difference_is_within_two_standard_deviations_of_the_published_one_of_
     ):
         rows = [
             found
-            for found in agreement(published, put(published_report(), path, measured[::-1]))
+            for found in rows_of(published, put(published_report(), path, measured[::-1]))
             if found.figure.startswith("comparison.per_seed_diffs")
         ]
         assert [found.within for found in rows] == within, measured
@@ -155,8 +160,8 @@ def test_a_verdict_a_count_or_a_selected_rate_must_be_equal(path, other):
     report = published_report()
     assert row(report, report, name(path)).rule == "equal"
     found = row(report, put(report, path, other), name(path))
-    assert not found.within and not found.setting
-    changed = [r.figure for r in agreement(report, put(report, path, other)) if not r.within]
+    assert not found.within and found.kind != "setting"
+    changed = [r.figure for r in rows_of(report, put(report, path, other)) if not r.within]
     assert changed == [name(path)]
 
 
@@ -167,7 +172,7 @@ def test_a_figure_that_is_missing_is_not_within():
             continue  # an item of a list goes with its list
         missing = copy.deepcopy(report)
         del at(missing, path[:-1])[path[-1]]
-        lost = [found for found in agreement(report, missing) if not found.within]
+        lost = [found for found in rows_of(report, missing) if not found.within]
         assert lost and all(found.measured == "—" for found in lost), path
         assert all(found.figure.startswith(name(path)) for found in lost)
 
@@ -175,7 +180,7 @@ def test_a_figure_that_is_missing_is_not_within():
 def test_a_seed_that_is_missing_is_not_within():
     path = ("baseline", "full", "per_seed")
     lacking = put(published_report(), path, sorted(at(published_report(), path))[:7])
-    lost = [found for found in agreement(published_report(), lacking) if not found.within]
+    lost = [found for found in rows_of(published_report(), lacking) if not found.within]
     assert [found.figure for found in lost] == ["baseline.full.per_seed[7]"]
 
 
@@ -197,6 +202,56 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def test_what_was_set_is_told_from_what_was_measured():
-    rows = agreement(published_report(), published_report())
-    assert {found.figure for found in rows if found.setting} == SETTINGS
+FITTED = {
+    "baseline.best_cfg.lr", "baseline.full.mean",
+    *(f"baseline.sweep[{i}].mean" for i in range(3)),
+}  # fmt: skip
+SEEDS = {
+    f"{place}[{i}]"
+    for place in ("baseline.full.per_seed", "idea.per_seed", "comparison.per_seed_diffs")
+    for i in range(8)
+}
+MEASURED = {
+    "baseline.full.std", "idea.mean", "idea.std", "comparison.delta_mean", "comparison.idea_wins",
+    "comparison.p_value", "comparison.mde", "comparison.mde_rel_pct", "comparison.verdict",
+    "comparison.system_worked", "mechanism_signature.signature.confirmed", "system_verdict",
+    "practical_verdict", "mechanism_ok", "protocol_notes.selected_idea_cfg.lr",
+    *(f"mechanism_signature.signature.rows[{i}].observed_linf" for i in range(4)),
+    *(f"mechanism_signature.signature.eta2_ratio_range[{i}]" for i in range(2)),
+    *(f"protocol_notes.idea_grid[{i}].mean" for i in range(3)),
+}  # fmt: skip
+
+
+def test_what_was_set_fitted_or_of_single_seeds_is_told_from_what_was_measured():
+    rows = rows_of(published_report(), published_report())
+    for kind, figures in (
+        ("setting", SETTINGS),
+        ("fitted", FITTED),
+        ("seed", SEEDS),
+        ("measured", MEASURED),
+    ):
+        assert {found.figure for found in rows if found.kind == kind} == figures
+    assert {found.kind for found in rows} == set(KINDS)
+
+
+def test_a_figure_that_a_run_without_the_idea_would_miss_says_so():
+    report = published_report()
+    without = put(report, ("idea", "mean"), at(report, ("baseline", "full", "mean")))
+    found = row(report, report, "idea.mean")
+    assert found.within and found.within_without_idea
+    (found,) = (r for r in rows_of(report, report, without) if r.figure == "idea.mean")
+    assert found.within and not found.within_without_idea  # 1.6 times apart, and 1.5 is allowed
+    lost = [r.figure for r in rows_of(report, report, without) if not r.within_without_idea]
+    assert lost == ["idea.mean"]
+
+
+def test_the_ratio_of_two_quantities_is_measured_over_published():
+    assert compared(("idea", "mean"), 0.5, 2.0).ratio == 4.0
+    for path, published, measured in (
+        (("mechanism_ok",), 0, 1),
+        (("comparison", "system_worked"), False, True),
+        (("comparison", "verdict"), "a", "b"),
+        (("idea", "mean"), 0.5, None),
+        (("idea", "mean"), 0.0, 1.0),
+    ):
+        assert compared(path, published, measured).ratio is None

@@ -12,7 +12,7 @@ from clusterdyn.comparison import compare
 from clusterdyn.mechanism import ReferenceView
 from clusterdyn.profiles import study_config
 from clusterdyn.protocol import ReferenceResult, arm_grid
-from clusterdyn.reference.bench_report import bench_report
+from clusterdyn.reference.bench_report import bench_report, without_idea
 from clusterdyn.reference.published import published_report
 from clusterdyn.report.results import jsonable, validate
 
@@ -146,6 +146,30 @@ def test_mde_is_half_the_t_interval_with_any_number_of_pairs():
     measured = bench_report(CONFIG, found)["comparison"]["mde"]
     interval = found.comparison.t_interval
     assert measured == pytest.approx((interval.high - interval.low) / 2, rel=2e-4)
+
+
+def test_without_the_idea_its_arm_is_the_baseline_and_all_verdicts_follow():
+    report = jsonable(bench_report(CONFIG, result()))
+    copied = jsonable(bench_report(CONFIG, without_idea(result())))
+    assert copied["idea"] == copied["baseline"]["full"] == report["baseline"]["full"]
+    notes = copied["protocol_notes"]
+    assert notes["selected_idea_cfg"] == {"lr": 0.01, "epochs": 7}  # the baseline's choice
+    assert [entry["mean"] for entry in notes["idea_grid"]] == [None, 3.0]  # over all 8 seeds
+    assert copied["comparison"] == {
+        "delta_mean": 0.0,
+        "idea_wins": 0,
+        "n_pairs": 8,
+        "per_seed_diffs": [0.0] * 8,
+        "p_value": 1.0,
+        "mde": 0.0,
+        "mde_rel_pct": 0.0,
+        "verdict": "no significant difference",
+        "system_worked": False,
+    }
+    assert (copied["practical_verdict"], copied["system_verdict"]) == ("equivalent", "failed")
+    # Nothing of the baseline or of the mechanism is touched.
+    for field in ("baseline", "mechanism_signature", "mechanism_ok", "n_seeds"):
+        assert copied[field] == report[field]
 
 
 # The schema.

@@ -1,9 +1,13 @@
 """The command line: what it refuses, in one sentence and before any work, and what it leaves."""
 
 import json
+import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import nbformat
@@ -102,6 +106,10 @@ REFUSALS = {
         ["--set", "schedule=full"],
         "baseline and schedule are the two arms and must differ; both are 'full'",
     ),
+    "a setting of a protocol that the profile lacks": (
+        ["--set", "test_seeds=1,2"],
+        "test_seeds belong to the strict protocol, which profile 'reference' does not run",
+    ),
     "a newline in a name": (["--set", "epo\nchs=1"], r"unknown setting 'epo\nchs'"),
 }
 
@@ -155,6 +163,26 @@ def test_an_output_that_would_lose_something_or_cannot_be_written_is_refused(
     assert contents(tmp_path) == before and not artifacts.exists()  # no work was done
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("file", "is a file: give a directory for the artifacts"),
+        ("file/artifacts", "is a file, so that"),
+        ("/proc/artifacts", "cannot write in /proc"),
+    ],
+)
+def test_artifacts_that_cannot_be_written_are_refused_before_any_work(
+    earlier, tmp_path, capsys, place, words
+):
+    (tmp_path / "file").write_text("a file")
+    before = contents(tmp_path)
+    places = ["--output", str(earlier), "--artifacts", str(tmp_path / place)]
+    assert main(["report", "--profile", "quick", *places]) == 2
+    said = capsys.readouterr()
+    assert_one_sentence(said.err, words)
+    assert said.out == "" and contents(tmp_path) == before
+
+
 @pytest.mark.parametrize("arguments", [[], ["publish"], ["report", "--set"], ["bench", "--fast"]])
 def test_a_command_line_that_is_not_understood_exits_with_2_and_the_usage(capsys, arguments):
     with pytest.raises(SystemExit) as exit_:
@@ -177,13 +205,52 @@ def test_settings_add_up_over_several_options():
     assert parser().parse_args(["report"]).settings == []
 
 
-def test_defaults_are_the_reference_report_in_reports():
-    options = parser().parse_args(["report"])
-    assert (options.profile, options.output, options.artifacts) == (
-        "reference",
-        Path("reports"),
-        None,
+@pytest.mark.parametrize(
+    ("arguments", "place"),
+    [
+        ([], "reports"),
+        (["--profile", "full"], "reports"),
+        (["--profile", "quick"], "reports-quick"),
+        (["--profile", "quick", "--output", "reports"], "reports"),
+        (["--output", "elsewhere"], "elsewhere"),
+    ],
+)
+def test_a_quick_report_goes_beside_the_one_to_be_read_unless_told_otherwise(
+    monkeypatch, arguments, place
+):
+    asked = {}
+
+    def build(profile, settings, output, *, artifacts, progress):
+        asked.update(profile=profile, output=output, artifacts=artifacts)
+
+    monkeypatch.setattr(building, "build_report", build)
+    assert main(["report", *arguments]) == 0
+    assert (asked["output"], asked["artifacts"]) == (Path(place), None)
+    assert asked["profile"] == (arguments[1] if "--profile" in arguments else "reference")
+
+
+@pytest.mark.parametrize(
+    ("variables", "arguments"),
+    [
+        ([], ["--profile", "full"]),
+        (["PROFILE=reference"], ["--profile", "reference"]),
+        (["PROFILE=quick"], ["--profile", "quick"]),
+        (["PROFILE=quick", "OUTPUT=reports"], ["--profile", "quick", "--output", "reports"]),
+    ],
+)
+def test_make_passes_profile_and_output_on_as_they_were_given(variables, arguments):
+    command = ["make", "--dry-run", "-o", ".venv/installed", "report", *variables]
+    environment = {k: v for k, v in os.environ.items() if k not in ("PROFILE", "OUTPUT")}
+    run = subprocess.run(
+        command, cwd=REPO, env=environment, capture_output=True, text=True, timeout=60
     )
+    (line,) = run.stdout.splitlines()
+    assert shlex.split(line)[1:] == ["-m", "clusterdyn", "report", *arguments]
+
+
+def test_a_quick_report_and_artifacts_are_not_committed():
+    ignored = (REPO / ".gitignore").read_text("utf-8").splitlines()
+    assert {"artifacts/", "reports-*/"} <= set(ignored) and "reports/" not in ignored
 
 
 # Failures while the work is done.
@@ -229,6 +296,70 @@ def test_an_interrupted_report_says_that_nothing_was_published(earlier, capsys, 
     monkeypatch.setattr(building, "build_report", interrupt)
     assert main(["report", "--output", str(earlier)]) == 130
     assert_one_sentence(capsys.readouterr().err, "nothing was published")
+
+
+@pytest.mark.parametrize("library", ["_multiarray_umath", "libtorch_cpu"])
+def test_ctrl_c_while_the_program_still_starts_is_one_sentence_and_130(earlier, library):
+    before = contents(earlier)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clusterdyn", "report", "--output", str(earlier)],
+        cwd=REPO,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 60
+    while library not in maps.read_text() and time.monotonic() < deadline:
+        time.sleep(0.002)  # until numpy, or PyTorch, is just being imported
+    process.send_signal(signal.SIGINT)
+    said, error = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "")
+    assert error == "clusterdyn: error: stopped; nothing was published\n"
+    assert contents(earlier) == before
+
+
+def test_settings_that_do_not_fit_in_memory_are_told_in_a_sentence(earlier, capsys):
+    before = contents(earlier)
+    # A matrix of that many rows and columns exceeds what can be addressed at all.
+    assert main(["report", "--output", str(earlier), "--set", "nodes=10000000"]) == 1
+    assert_one_sentence(capsys.readouterr().err, "more memory than there is (Unable to allocate")
+    assert contents(earlier) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), "these settings need more memory than there is\n"),
+        # As PyTorch says it, over two lines.
+        (RuntimeError("CPUAllocator:\ncan't allocate memory"), "(CPUAllocator: can't allocate mem"),
+    ],
+)
+def test_memory_that_runs_out_at_work_is_told_in_a_sentence(capsys, monkeypatch, error, words):
+    def run_out(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(building, "build_report", run_out)
+    assert main(["report"]) == 1
+    assert_one_sentence(capsys.readouterr().err, words)
+
+
+def test_a_fault_of_the_program_itself_is_no_sentence(monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(building, "build_report", fail)
+    with pytest.raises(RuntimeError, match="a fault"):
+        main(["report"])
+
+
+def test_models_that_saturate_are_told_in_a_sentence(earlier, tmp_path, capsys):
+    before = contents(earlier)
+    places = ["--output", str(earlier), "--artifacts", str(tmp_path / "artifacts")]
+    settings = small(learning_rates=[1e6])
+    assert main(["report", "--profile", "quick", *places, "--set", *settings]) == 1
+    words = "the mechanism check finds no slope for nodes in turn, start: sequential and"
+    assert_one_sentence(capsys.readouterr().err, words)
+    assert contents(earlier) == before
 
 
 def test_an_arm_that_diverges_at_every_rate_is_told_in_a_sentence(earlier, tmp_path, capsys):
@@ -314,7 +445,7 @@ def test_bench_tells_medians_over_its_repeats(tmp_path, capsys):
 
 @pytest.mark.parametrize("option", ["--repeats", "--threads"])
 def test_bench_refuses_none_of_something_in_a_sentence(capsys, option):
-    assert main(["bench", "--profile", "quick", option, "0"]) != 0
+    assert main(["bench", "--profile", "quick", option, "0"]) == 2
     assert_one_sentence(capsys.readouterr().err, "repeats and threads must be at least 1; got ")
 
 

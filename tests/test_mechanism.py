@@ -265,6 +265,31 @@ def test_slope_and_its_interval_are_those_of_regression_and_student():
     assert (law.slope_low, law.slope_high) == pytest.approx((low, high), rel=1e-10)
 
 
+def saturated() -> tuple:
+    """Three models of which the second has weights so large that tanh is exactly 1 or -1."""
+    cell, hidden, drive = random_model()
+    drive = drive.clone()
+    drive[1] = 1e6
+    return cell, hidden, drive
+
+
+@every_block
+def test_a_model_that_shows_no_discrepancy_has_no_slope_and_is_named(blocks):
+    cell, hidden, drive = saturated()
+    with pytest.raises(ValueError, match=r"no slope for clusters in turn, start: .* positions 1 "):
+        check_law(cell, hidden, drive, blocks, unit="clusters", state="start")
+    with pytest.raises(ValueError, match=r"no slope for several sweeps: .* positions 1 \(from 0\)"):
+        check_order(cell, hidden, drive, blocks)
+
+
+def test_a_discrepancy_without_bounds_is_told_as_one():
+    cell, hidden, drive = random_model()
+    hidden = hidden.clone()
+    hidden[2, 0, 0] = torch.inf
+    with pytest.raises(ValueError, match=r"by 0 or by infinity in the models at positions 2 "):
+        check_law(cell, hidden, drive, NODE_BY_NODE, unit="nodes", state="start")
+
+
 # Zero controls.
 
 

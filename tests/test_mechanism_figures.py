@@ -89,9 +89,12 @@ def test_order_control_draws_every_seed_and_tells_the_slopes_interval(study):
     expected = np.concatenate([check.fixed_sweeps, check.fixed_span], axis=1).T
     for line, values in zip(lines(axis, marker="."), expected, strict=True):
         assert_array_equal(line.get_ydata(), values)
+    caption = mechanism.order_control(study).caption
     for slopes in (check.fixed_sweeps_slope, check.fixed_span_slope):
         low, high = scipy_stats.t.interval(0.9, SEEDS - 1, slopes.mean(), scipy_stats.sem(slopes))
-        assert f"[{low:.3f}, {high:.3f}]" in mechanism.order_control(study).caption
+        assert f"{slopes.mean():.3f} [{low:.3f}, {high:.3f}]" in caption
+    coarsest = np.mean(np.log2(check.fixed_sweeps[3] / check.fixed_sweeps[2]))
+    assert f"on its way from {coarsest:.3f} between the two largest to the limit 2" in caption
 
 
 def test_published_ratios_lie_beside_those_of_every_seed(study):

@@ -9,6 +9,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import ellipk
 
 from clusterdyn.pendulum import Pendulum, observe, simulate
+from clusterdyn.strict.config import StrictConfig
 
 UNDAMPED = Pendulum(damping=0.0)
 UNUSUAL = Pendulum(gravity=1.62, length=2.5, mass=3.0, damping=0.7)
@@ -181,6 +182,17 @@ def test_simulation_as_the_study_runs_it_agrees_with_scipy_to_1e_10():
     for b in range(30):
         expected = scipy_solution(Pendulum(), initial[b], torques[b], 0.05)
         assert_allclose(states[b], expected, rtol=0, atol=1e-10)
+
+
+def test_the_error_stays_below_1e_11_over_the_studys_longest_horizon_and_grows_beyond():
+    def error(count: int, horizon: int) -> float:
+        initial, torques = study_draws(count, horizon, seed=4)
+        fine = simulate(Pendulum(), initial, torques, substeps=160)  # 256 times as accurate
+        return np.abs(simulate(Pendulum(), initial, torques) - fine).max()
+
+    assert max(StrictConfig().horizons) == 16
+    assert error(2000, 16) < 1e-11
+    assert 1e-10 < error(200, 400) < 5e-10
 
 
 def test_torque_acts_only_from_its_own_time_step_on():

@@ -119,6 +119,24 @@ def test_comparison_agrees_with_scipy_and_with_loops():
     assert comparison.equivalence.pvalue == pytest.approx(max(low, high), rel=1e-10)
 
 
+def test_the_correlation_of_the_arms_says_what_pairing_gains():
+    rng = np.random.default_rng(2)
+    baseline, noise = rng.uniform(1, 2, size=(2, 9))
+    for treatment in (baseline + 0.3 * noise, noise, 3 - baseline + 0.1 * noise):
+        comparison = scores_of(baseline, treatment)
+        r = scipy_stats.pearsonr(baseline, treatment).statistic
+        assert comparison.correlation == pytest.approx(r, rel=1e-12)
+        # The variance of a difference: pairing narrows it exactly where r is positive.
+        sd = np.std(baseline), np.std(treatment)
+        variance = sd[0] ** 2 + sd[1] ** 2 - 2 * r * sd[0] * sd[1]
+        expected = math.sqrt(variance / (sd[0] ** 2 + sd[1] ** 2))
+        assert comparison.paired_spread == pytest.approx(expected, rel=1e-12)
+        assert (comparison.paired_spread < 1) == (r > 0)
+    constant = scores_of([1.0, 1.0, 1.0], [2.0, 3.0, 5.0])
+    assert math.isnan(constant.correlation) and constant.paired_spread == 1.0
+    assert math.isnan(scores_of([1.0, 1.0], [2.0, 2.0]).paired_spread)
+
+
 def test_comparison_of_many_seeds_is_reproducible():
     rng = np.random.default_rng(1)
     baseline, treatment = rng.uniform(1, 2, size=(2, 32))
@@ -535,6 +553,7 @@ CHANGES = {
     "epochs": 3,
     "learning_rates": (0.003, 0.02),
     "clip_norm": 0.9,
+    "minibatch_stream": 1,
     "seeds": (0, 1, 6),
     "dtype": "float64",
     "device": "cuda",

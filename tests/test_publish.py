@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from clusterdyn.report import publish as publishing
-from clusterdyn.report.publish import OutputError, check_output, publish, staging_directory
+from clusterdyn.report.publish import (
+    OutputError,
+    check_directory,
+    check_output,
+    publish,
+    staging_directory,
+)
 
 NAMES = ("index.html", "results.json", *(f"figures/f{i}.svg" for i in range(20)))
 
@@ -176,6 +182,36 @@ def test_place_that_cannot_take_a_report_is_refused_and_left_alone(tmp_path, pla
     with pytest.raises(OutputError, match=re.escape(sentence)):
         publish_report(tmp_path / place, "new")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["scores.csv", "figures/mine.png", "04_eta2.ipynb", "notes"])
+def test_a_report_beside_which_somebody_keeps_a_file_is_refused(output, name):
+    publish_report(output, "earlier")
+    (output / name).write_text("somebody's work")
+    with pytest.raises(OutputError, match=f"holds {name}, which is not a part of a report"):
+        publish_report(output, "new")
+    assert (output / name).read_text() == "somebody's work"
+    assert (output / "index.html").read_text() == "earlier"
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("file", "file is a file: give a directory for the artifacts"),
+        ("file/artifacts", "file is a file, so that"),
+        ("/proc/artifacts", "cannot write in /proc: "),
+    ],
+)
+def test_a_directory_that_cannot_be_written_is_refused(tmp_path, place, sentence):
+    (tmp_path / "file").write_text("a file")
+    with pytest.raises(OutputError, match=re.escape(sentence)):
+        check_directory(tmp_path / place, "the artifacts")
+
+
+@pytest.mark.parametrize("place", [".", "artifacts", "a/b/artifacts"])
+def test_a_directory_that_exists_or_can_be_made_is_let_be(tmp_path, place):
+    check_directory(tmp_path / place, "the artifacts")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_appears_in_the_place_meanwhile_is_not_overwritten(output):

@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 from inspection import contents
 
+from clusterdyn import findings
 from clusterdyn.config import StudyConfig
 from clusterdyn.display import figure_output
 from clusterdyn.figures import mechanism, training
@@ -99,17 +100,21 @@ def report(request) -> Path:
 
 
 class Tables(HTMLParser):
-    """The cells of every table of a page, row by row, and the text before the first table."""
+    """The cells of every table of a page, row by row, and the text outside them."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.tables: list[list[list[str]]] = []
         self.cell = self.style = False
-        self.before = ""
+        self.text: list[str] = []
+        self.before = 0  # pieces of text before the first table
         self.feed(html)
 
+    def words(self, *, before_tables: bool = False) -> str:
+        """The text outside tables, a space wherever a tag stands."""
+        return " ".join(" ".join(self.text[: self.before if before_tables else None]).split())
+
     def handle_starttag(self, tag, attributes):
-        self.before += " "
         if tag == "table":
             self.tables.append([])
         elif tag == "tr":
@@ -126,8 +131,9 @@ class Tables(HTMLParser):
     def handle_data(self, text):
         if self.cell:
             self.tables[-1][-1][-1] += text
-        elif not self.tables and not self.style:
-            self.before += text
+        elif not self.style:
+            self.text.append(text)
+            self.before += not self.tables
 
 
 def load(report: Path, name: str) -> dict:
@@ -200,7 +206,7 @@ def test_verdicts_stand_before_the_first_table(report):
     verdicts = load(report, "results.json")["verdicts"]
     page = Tables((report / "index.html").read_text("utf-8"))
     assert page.tables
-    words = " ".join(page.before.split())
+    words = page.words(before_tables=True)
     assert f"In practice {verdicts['practical_verdict']}" in words
     assert f"The system {verdicts['system_verdict']}" in words
     assert f"Mechanism check {'passes' if verdicts['mechanism_ok'] else 'fails'}" in words
@@ -209,19 +215,62 @@ def test_verdicts_stand_before_the_first_table(report):
     assert headline + f"{means['baseline']['full']['mean']:.4f}" in words
 
 
-def test_published_figures_stand_beside_those_of_results_json(report):
+def test_published_figures_stand_beside_those_of_results_json_in_a_table_a_kind(report):
     rows = load(report, "results.json")["agreement"]
-    index = (report / "index.html").read_text("utf-8")
-    measured, settings = Tables(index).tables
-    for table, setting in ((measured, False), (settings, True)):
-        assert table[0] == ["figure", "reference", "this run", "within", "rule"]
+    page = Tables((report / "index.html").read_text("utf-8"))
+    kinds = ("measured", "fitted", "seed", "setting")
+    for table, kind in zip(page.tables, kinds, strict=True):
+        assert [cell.split()[0] for cell in table[0]] == [
+            "figure", "published", "this", "within", "if", "rule",
+        ]  # fmt: skip
         assert table[1:] == [
-            [r["figure"], r["published"], r["measured"], "yes" if r["within"] else "no", r["rule"]]
+            [
+                r["figure"],
+                r["published"],
+                r["measured"],
+                "yes" if r["within"] else "no",
+                "yes" if r["within_without_idea"] else "no",
+                r["rule"],
+            ]
             for r in rows
-            if r["setting"] is setting
+            if r["kind"] == kind
         ]
-    within = [row["within"] for row in rows if not row["setting"]]
-    assert f"{sum(within)} of {len(within)} measured figures are within" in " ".join(index.split())
+    assert sum(len(table) - 1 for table in page.tables) == len(rows)
+
+
+def test_only_measured_figures_are_counted_and_a_copy_of_the_baseline_is_counted_beside(report):
+    measured = [r for r in load(report, "results.json")["agreement"] if r["kind"] == "measured"]
+    within = sum(row["within"] for row in measured)
+    copied = sum(row["within_without_idea"] for row in measured)
+    words = Tables((report / "index.html").read_text("utf-8")).words()
+    assert f"Measured figures met {within} of {len(measured)}" in words
+    assert f"{within} of {len(measured)} measured figures are within." in words
+    assert f"{copied} of the {len(measured)} would be within even if the idea's arm" in words
+    for row in measured:
+        if not row["within"] and row["ratio"] is not None:
+            assert f"{row['figure']} , {row['ratio']:.2g} times the published figure" in words
+
+
+def test_a_tile_tells_of_clusters_that_are_never_updated_if_there_are_any(report):
+    results = load(report, "results.json")
+    arm = results["arms"]["histogram"]
+    shares = arm["ledger"]["share"][arm["selected"] :: len(arm["learning_rates"])]
+    ever = [any(column) for column in zip(*shares, strict=True)]
+    words = Tables((report / "index.html").read_text("utf-8")).words()
+    tile = f"Clusters ever updated at test {sum(ever)} of {len(ever)}"
+    assert (tile in words) is not all(ever)
+    assert ("Clusters ever updated" in words) is not all(ever)
+
+
+def test_what_is_published_fitted_and_assumed_is_listed_and_the_search_is_no_part_of_this(report):
+    words = Tables((report / "index.html").read_text("utf-8")).words()
+    for origin, heading in (
+        ("published", "Published"), ("fitted", "Fitted"), ("assumed", "Assumed by this project"),
+    ):  # fmt: skip
+        assert f"{heading} {findings.origins()[origin]}." in words
+    assert "known here only as a JSON report" in words
+    assert "made before this code and is not a part of it" in words
+    assert "is as published" not in words
 
 
 def test_only_a_report_with_other_settings_says_that_it_is_no_test_of_the_published_ones(report):

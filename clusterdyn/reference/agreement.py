@@ -1,5 +1,9 @@
 """Published figure beside this run's, each with the rule that says whether they agree.
 
+Only some rows are evidence. Settings were set; the baseline's grid was fitted; and the values of
+single seeds follow from their mean and spread. What is left was measured, and a row of it says
+something about the idea if a copy of the baseline in the idea's place would not be within.
+
 Seeds are labels here and there: the two programs draw different numbers from the same seed, so
 per-seed values are compared in ascending order, not seed by seed.
 """
@@ -21,6 +25,15 @@ _SETTINGS = frozenset(
     }
 )  # fmt: skip
 _SELECTED = ("baseline.best_cfg.lr", "protocol_notes.selected_idea_cfg.lr")
+# The sizes were chosen by the three grid means of the baseline; what it selects, and its mean
+# over all seeds, follow from them.
+_FITTED = ("baseline.best_cfg.lr", "baseline.full.mean")
+KINDS = {
+    "measured": "measured by both",
+    "fitted": "what the sizes were fitted to, and what follows from it",
+    "seed": "values of single seeds, in ascending order, which follow from the means and spreads",
+    "setting": "set, not measured",
+}
 MEAN_FACTOR = 1.5
 SPREAD_FACTOR = 2.0
 
@@ -34,7 +47,9 @@ class Agreement:
         published, measured: the two values, as text.
         rule: what "within" asks.
         within: whether the rule holds.
-        setting: whether the figure was set and not measured.
+        within_without_idea: whether it would, were the idea's arm a copy of the baseline.
+        kind: a key of ``KINDS``.
+        ratio: measured over published, or None where one of them is no quantity.
     """
 
     figure: str
@@ -42,29 +57,62 @@ class Agreement:
     measured: str
     rule: str
     within: bool
-    setting: bool
+    within_without_idea: bool
+    kind: str
+    ratio: float | None
 
 
 Rule = tuple[str, Callable[[Any, Any], bool]]
 
 
-def agreement(published: dict[str, Any], measured: dict[str, Any]) -> tuple[Agreement, ...]:
+def agreement(
+    published: dict[str, Any], measured: dict[str, Any], without_idea: dict[str, Any]
+) -> tuple[Agreement, ...]:
     """Every figure of the published report beside this run's.
 
     Args:
         published: ``published_report()``.
         measured: ``bench_report(...)`` of a study.
+        without_idea: the same of its result ``without_idea(...)``.
     """
-    rows = []
-    measured_leaves = dict(_leaves(_ordered(measured)))
     differences = published["comparison"]["per_seed_diffs"]
+    ours, copied = (dict(_leaves(_ordered(report))) for report in (measured, without_idea))
+    rows = []
     for figure, value in _leaves(_ordered(published)):
-        ours = measured_leaves.get(figure)
         words, holds = _rule(figure, differences)
-        within = ours is not None and bool(holds(value, ours))
-        setting = _name(figure) in _SETTINGS and figure not in _SELECTED
-        rows.append(Agreement(figure, _text(value), _text(ours), words, within, setting))
+        within, within_without_idea = (
+            leaves.get(figure) is not None and bool(holds(value, leaves[figure]))
+            for leaves in (ours, copied)
+        )
+        found = ours.get(figure)
+        rows.append(
+            Agreement(
+                figure=figure,
+                published=_text(value),
+                measured=_text(found),
+                rule=words,
+                within=within,
+                within_without_idea=within_without_idea,
+                kind=_kind(figure),
+                ratio=_ratio(value, found),
+            )
+        )
     return tuple(rows)
+
+
+def _kind(figure: str) -> str:
+    leaf = _name(figure)
+    if leaf in _SETTINGS and figure not in _SELECTED:
+        return "setting"
+    if figure in _FITTED or figure.startswith("baseline.sweep"):
+        return "fitted"
+    return "seed" if leaf in ("per_seed", "per_seed_diffs") else "measured"
+
+
+def _ratio(published: Any, measured: Any) -> float | None:
+    if not (isinstance(published, float) and isinstance(measured, float) and published != 0):
+        return None
+    return measured / published
 
 
 def _rule(figure: str, differences: list[float]) -> Rule:

@@ -1,12 +1,15 @@
 """A study's result in the fields of the published trial's report."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from clusterdyn.comparison import compare
 from clusterdyn.config import StudyConfig
-from clusterdyn.protocol import ArmGrid, ReferenceResult
+from clusterdyn.protocol import ArmGrid, ReferenceResult, arm_grid
 from clusterdyn.schedules import Histogram
+from clusterdyn.verdicts import comparison_verdict, practical_verdict, system_verdict
 
 
 def bench_report(config: StudyConfig, result: ReferenceResult) -> dict[str, Any]:
@@ -85,6 +88,24 @@ def bench_report(config: StudyConfig, result: ReferenceResult) -> dict[str, Any]
         "practical_verdict": result.practical_verdict,
         "mechanism_ok": int(result.mechanism_ok),
     }
+
+
+def without_idea(result: ReferenceResult) -> ReferenceResult:
+    """The same result if the idea's arm were a copy of the baseline; the mechanism stays.
+
+    It shows which published figures a trial would meet that tells nothing about the idea.
+    """
+    grid, scores = result.baseline, result.comparison.baseline
+    comparison = compare(result.comparison.seeds, scores, scores)
+    practical = practical_verdict(comparison)
+    return replace(
+        result,
+        idea=arm_grid(grid.schedule, grid.learning_rates, grid.scores, result.idea.grid_seeds),
+        comparison=comparison,
+        verdict=comparison_verdict(comparison),
+        practical_verdict=practical,
+        system_verdict=system_verdict(practical, result.mechanism_ok),
+    )
 
 
 def _cfg(config: StudyConfig, learning_rate: float) -> dict[str, Any]:

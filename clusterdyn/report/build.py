@@ -1,5 +1,6 @@
 """Builds a whole report: results, notebooks, pages, and the swap into place."""
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,19 +11,36 @@ from markupsafe import Markup
 
 from clusterdyn import __version__, findings
 from clusterdyn.artifacts import default_root
+from clusterdyn.choices import choices_at_test, work_ratio
 from clusterdyn.config import StudyConfig
 from clusterdyn.display import table_output
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.provenance import source_commit
-from clusterdyn.report.execute import ExecutedNotebook, run_notebook
+from clusterdyn.reference.agreement import KINDS, Agreement
+from clusterdyn.report.execute import ExecutedNotebook, run_notebooks
 from clusterdyn.report.html import figure_html, render_notebook_page, template_environment
 from clusterdyn.report.markdown import markdown_to_html
 from clusterdyn.report.parameters import SourceError, check_parameters
-from clusterdyn.report.publish import check_output, publish, staging_directory
-from clusterdyn.report.results import NOTEBOOKS, bench_report_of, dump, results_of
+from clusterdyn.report.publish import (
+    check_directory,
+    check_output,
+    publish,
+    staging_directory,
+)
+from clusterdyn.report.results import (
+    NOTEBOOKS,
+    agreement_of,
+    bench_report_of,
+    dump,
+    results_of,
+)
+from clusterdyn.report.strict_results import strict_summary
 from clusterdyn.report.svg import figure_file
+from clusterdyn.strict.findings import strict_headline
 
 INDEX_FIGURES = ("significance_differences", "training_choices")
+STRICT_FIGURES = ("strict_work", "strict_decomposition")
+STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why")
 
 
 def build_report(
@@ -47,7 +65,8 @@ def build_report(
 
     Raises:
         ValueError: for bad settings.
-        OutputError: if the output cannot be written or is something else than a report.
+        OutputError: if output or artifacts cannot be written, or the output is something else
+            than a report.
         NotebookFailure: if a notebook did not run to its end; the earlier report is untouched.
     """
     started = time.monotonic()
@@ -59,8 +78,9 @@ def build_report(
     root = Path(artifacts).resolve() if artifacts else default_root()
     study = open_study(profile, dict(settings), root, progress=say)
     check_output(output)
+    check_directory(root, "the artifacts")
     parameters = {"profile": profile, "settings": dict(settings), "artifacts": str(root)}
-    sources = notebook_sources()
+    sources = notebook_sources(strict=study.strict_config is not None)
     for source in sources:
         check_parameters(source, parameters)
     with staging_directory(output) as staging:
@@ -71,20 +91,13 @@ def build_report(
             "results.json": dump(results := results_of(study)),
         }
         with tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch:
-            executed = [
-                run_notebook(
-                    source,
-                    parameters,
-                    workdir=Path(scratch) / source.stem,
-                    failed_dir=root / "failed",
-                    progress=say,
-                )
-                for source in sources
-            ]
+            executed = run_notebooks(
+                sources, parameters, workdir=Path(scratch), failed_dir=root / "failed", progress=say
+            )
         pages = [("index.html", "Verdict"), *((f"{e.name}.html", e.title) for e in executed)]
         footer = (
             f"clusterdyn {__version__}. Settings: {study.label}. Commit: {source_commit()}. "
-            "Made by the notebooks, from the results in results.json."
+            "Made by the notebooks, from the artifacts that results.json names."
         )
         for notebook in executed:
             files[f"{notebook.name}.html"] = render_notebook_page(
@@ -102,8 +115,11 @@ def build_report(
     return output / "index.html"
 
 
-def notebook_sources() -> list[Path]:
+def notebook_sources(*, strict: bool = True) -> list[Path]:
     """The notebooks' scripts, in reading order.
+
+    Args:
+        strict: whether those are among them that the strict protocol's results are needed for.
 
     Raises:
         SourceError: if there are none, as when only the package was installed.
@@ -114,7 +130,7 @@ def notebook_sources() -> list[Path]:
             f"there are no notebooks in {NOTEBOOKS}: a report is made from a checkout, with the "
             "package installed editable (make report does it)"
         )
-    return sources
+    return [source for source in sources if strict or source.stem not in STRICT_NOTEBOOKS]
 
 
 def render_index(
@@ -135,11 +151,9 @@ def render_index(
         footer: text at the foot.
     """
     shown = {figure.name: figure for notebook in executed for figure in notebook.figures}
-    rows = results["agreement"]
-    measured = [row for row in rows if not row["setting"]]
-    set_rows = [row for row in rows if row["setting"]]
+    rows = agreement_of(study)
+    measured = [row for row in rows if row.kind == "measured"]
     reference = study.reference
-    comparison = reference.comparison
     headings: set[str] = set()
 
     def prose(markdown: str) -> Markup:
@@ -159,38 +173,54 @@ def render_index(
             training=prose(findings.training(study)),
             mechanism=prose(findings.mechanism(study)),
             verdicts=results["verdicts"],
-            figures={name: figure_html(shown[name]) for name in INDEX_FIGURES},
+            strict=strict_summary(study),
+            strict_headline=prose(strict_headline(study)) if study.strict_config else None,
+            figures={
+                name: figure_html(shown[name])
+                for name in (*INDEX_FIGURES, *STRICT_FIGURES)
+                if name in shown
+            },
             comparable=study.config == StudyConfig(),
             label=study.label,
             both_at_edge=reference.baseline.at_edge and reference.idea.at_edge,
-            pairs=len(comparison.differences),
-            floor=f"{comparison.test.min_attainable_pvalue:.4g}",
-            within=sum(row["within"] for row in measured),
+            choices=choices_at_test(study),
+            equal_work=math.isclose(work_ratio(study), 1),
+            floor=findings.p_floor(study),
+            within=sum(row.within for row in measured),
             measured=len(measured),
-            outside=[row["figure"] for row in measured if not row["within"]],
+            agreement=prose(findings.agreement(rows)),
+            origins=findings.origins(),
             contradiction=study.config == StudyConfig() and reference.mechanism_ok,
-            measured_table=_table(
-                measured, "Every measured figure of the published report, beside this run's."
-            ),
-            settings_table=_table(set_rows, "Figures that were set, not measured."),
-            settings_within=sum(row["within"] for row in set_rows),
-            settings_count=len(set_rows),
+            kinds=KINDS,
+            tables={
+                kind: _agreement_table([row for row in rows if row.kind == kind], meaning)
+                for kind, meaning in KINDS.items()
+            },
             rules=results["rules"],
-            clusters=study.config.clusters,
         )
     )
 
 
-def _table(rows: list[dict[str, Any]], caption: str) -> Markup:
+def _agreement_table(rows: Sequence[Agreement], meaning: str) -> dict[str, Any]:
     cells = [
-        (row["figure"], row["published"], row["measured"], row["within"], row["rule"])
-        for row in rows
+        (r.figure, r.published, r.measured, r.within, r.within_without_idea, r.rule) for r in rows
     ]
     data, _ = table_output(
         cells,
-        columns=("figure", "reference", "this run", "within", "rule"),
-        caption=caption,
-        align=("left", "right", "right", "left", "left"),
+        columns=(
+            "figure",
+            "published",
+            "this run",
+            "within",
+            "if the idea were the baseline",
+            "rule",
+        ),
+        caption=f"Figures of the published report beside this run's: {meaning}.",
+        align=("left", "right", "right", "left", "left", "left"),
     )
     frame = '<div class="scroll wide places" tabindex="0" role="group" aria-label="Table">{}</div>'
-    return Markup(frame.format(data["text/html"]))
+    return {
+        "table": Markup(frame.format(data["text/html"])),
+        "within": sum(row.within for row in rows),
+        "count": len(rows),
+    }

@@ -9,7 +9,8 @@ import logging
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
+from clusterdyn.execution import available_cores
 from clusterdyn.report.kernel import LOG, PinnedKernelManager
 from clusterdyn.report.parameters import check_parameters, notebook_title, read_source
 from clusterdyn.report.verify import (
@@ -109,6 +111,45 @@ def run_notebook(
         notebook=normalise(result, checked),
         figures=figures,
     )
+
+
+def run_notebooks(
+    sources: Sequence[Path],
+    parameters: Mapping[str, object],
+    *,
+    workdir: Path,
+    failed_dir: Path,
+    progress: Callable[[str], None] = print,
+) -> list[ExecutedNotebook]:
+    """Runs notebooks side by side, as many at a time as there are cores.
+
+    Args:
+        sources, parameters, failed_dir, progress: as of :func:`run_notebook`.
+        workdir: holds a directory for each.
+
+    Returns:
+        The executed notebooks in the order of their sources.
+
+    Raises:
+        NotebookFailure: of the first that failed; those that had not begun are not run.
+    """
+    with _quiet(), ThreadPoolExecutor(available_cores()) as pool:
+        runs = [
+            pool.submit(
+                run_notebook,
+                source,
+                parameters,
+                workdir=Path(workdir) / source.stem,
+                failed_dir=failed_dir,
+                progress=progress,
+            )
+            for source in sources
+        ]
+        try:
+            return [run.result() for run in runs]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 @dataclass

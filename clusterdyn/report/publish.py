@@ -18,7 +18,7 @@ from pathlib import Path
 MARKERS = ("index.html", "results.json")
 """The files by which a directory is known to be a report."""
 
-_REPORT_SUFFIXES = (".html", ".json", ".svg", ".png", ".csv", ".ipynb")
+_REPORT_SUFFIXES = (".html", ".json", ".svg")  # all that a report is made of
 _NOT_CONTENT = (".gitkeep", ".DS_Store")
 _RENAME_EXCHANGE = 2
 _AT_FDCWD = -100
@@ -141,6 +141,22 @@ def _check_replaceable(output: Path) -> None:
             )
 
 
+def check_directory(directory: Path, purpose: str) -> None:
+    """Checks that files could be written in a directory, or that it could be made.
+
+    Args:
+        directory: it need not exist, and is not changed.
+        purpose: what it is for, as an error should say.
+
+    Raises:
+        OutputError: if it is a file, lies below one, or cannot be written.
+    """
+    directory = Path(directory).resolve()
+    if directory.exists() and not directory.is_dir():
+        raise OutputError(f"{directory} is a file: give a directory for {purpose}")
+    _check_writable(directory)
+
+
 def check_file(path: Path) -> None:
     """Checks that a file could be written, before the work whose result goes there.
 
@@ -155,12 +171,12 @@ def check_file(path: Path) -> None:
     _check_writable(path.parent)
 
 
-def _check_writable(parent: Path) -> None:
-    existing = parent
+def _check_writable(directory: Path) -> None:
+    existing = directory
     while not existing.exists():
         existing = existing.parent
     if not existing.is_dir():
-        raise OutputError(f"{existing} is a file, so that {parent} cannot be made")
+        raise OutputError(f"{existing} is a file, so that {directory} cannot be made")
     probe = existing / f".clusterdyn-{secrets.token_hex(4)}"
     try:
         probe.mkdir()

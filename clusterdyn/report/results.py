@@ -16,9 +16,11 @@ from clusterdyn.artifacts import PACKAGE
 from clusterdyn.config import StudyConfig, canonical_json
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import source_commit
-from clusterdyn.reference.agreement import agreement
-from clusterdyn.reference.bench_report import bench_report
+from clusterdyn.reference.agreement import Agreement, agreement
+from clusterdyn.reference.bench_report import bench_report, without_idea
 from clusterdyn.reference.published import published_report
+from clusterdyn.report.strict_results import strict_results
+from clusterdyn.strict.config import StrictConfig
 from clusterdyn.verdicts import RULES
 
 NOTEBOOKS = PACKAGE.parent / "notebooks"
@@ -37,23 +39,28 @@ def report_source_hash() -> str:
     return digest.hexdigest()
 
 
-def config_hash(config: StudyConfig) -> str:
-    """sha256 of a config."""
-    return hashlib.sha256(canonical_json(config).encode()).hexdigest()
+def config_hash(config: StudyConfig, strict: StrictConfig | None = None) -> str:
+    """sha256 of the settings of the study and, where it is run, of the strict protocol."""
+    settings = {"study": dataclasses.asdict(config)}
+    if strict is not None:
+        settings["strict"] = dataclasses.asdict(strict)
+    return hashlib.sha256(canonical_json(settings).encode()).hexdigest()
 
 
-def stale_reasons(report: Path, config: StudyConfig) -> list[str]:
-    """Why a report no longer belongs to the present source and config; empty if it does.
+def stale_reasons(
+    report: Path, config: StudyConfig, strict: StrictConfig | None = None
+) -> list[str]:
+    """Why a report no longer belongs to the present source and settings; empty if it does.
 
     Args:
         report: its directory.
-        config: that it should have.
+        config, strict: that it should have.
     """
     provenance = json.loads((report / "results.json").read_text("utf-8"))["provenance"]
     reasons = []
     if provenance["source_sha256"] != report_source_hash():
         reasons.append("package, notebooks or requirements have changed since it was made")
-    if provenance["config_sha256"] != config_hash(config):
+    if provenance["config_sha256"] != config_hash(config, strict):
         reasons.append("it was made with other settings")
     return reasons
 
@@ -65,10 +72,19 @@ def bench_report_of(study: Study) -> dict[str, Any]:
     return report
 
 
-def results_of(study: Study) -> dict[str, Any]:
-    """What goes to ``results.json``: everything that the pages show, and more; checked.
+def agreement_of(study: Study) -> tuple[Agreement, ...]:
+    """Every published figure beside this study's."""
+    config, result = study.config, study.reference
+    copied = bench_report(config, without_idea(result))
+    return agreement(published_report(), bench_report(config, result), copied)
 
-    Numbers that are not finite are null.
+
+def results_of(study: Study) -> dict[str, Any]:
+    """What goes to ``results.json``, checked against its schema.
+
+    Settings and provenance, scores, ledgers, statistics, the mechanism check, the agreement with
+    the published figures, and the verdicts; no learning curves and no trajectories. Numbers that
+    are not finite are null.
     """
     result, config = study.reference, study.config
     arms = (config.baseline, config.schedule)
@@ -79,7 +95,7 @@ def results_of(study: Study) -> dict[str, Any]:
         "provenance": {
             "commit": source_commit(),
             "source_sha256": report_source_hash(),
-            "config_sha256": config_hash(config),
+            "config_sha256": config_hash(config, study.strict_config),
             "artifacts": {
                 stage.name: stage.key
                 for arm in arms
@@ -89,10 +105,10 @@ def results_of(study: Study) -> dict[str, Any]:
             "packages": {name: metadata.version(name) for name in ("torch", "numpy", "scipy")},
             "machine": platform.machine(),
         },
-        "protocols": {"reference": _reference(study), "strict": None},
+        "protocols": {"reference": _reference(study), "strict": strict_results(study)},
         "arms": {arm: _arm(study, arm) for arm in arms},
         "mechanism": {arm: study.mechanism(arm) for arm in arms},
-        "agreement": agreement(published_report(), bench_report_of(study)),
+        "agreement": agreement_of(study),
         "rules": RULES,
         "verdicts": {
             "comparison": result.verdict,
