@@ -98,7 +98,7 @@ def _run(options: argparse.Namespace) -> int:
         from clusterdyn.report.parameters import ParameterError, SourceError
         from clusterdyn.report.publish import OutputError, check_file
         from clusterdyn.report.results import dump
-        from clusterdyn.report.verify import NotebookFailure
+        from clusterdyn.report.verify import NotebookFailure, one_line
 
     try:
         if options.command == "report":
@@ -123,7 +123,8 @@ def _run(options: argparse.Namespace) -> int:
     except (ParameterError, SourceError, OutputError) as error:
         return _refuse(error, 2)
     except ValidationError as error:
-        return _refuse(f"the results do not fit their schema: {error.message}", 1)
+        place, what = error.json_path, one_line(error.message)
+        return _refuse(f"the results do not fit their schema at {place}: {what}", 1)
     except (NotebookFailure, ValueError, OSError) as error:
         return _refuse(error, 1)
     return 0

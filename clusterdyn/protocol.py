@@ -258,6 +258,11 @@ class Study:
 
         return self.store.load_or_compute(self.strict_stage(), StrictResult, run)
 
+    def inference_stage(self) -> Stage:
+        """What the claims depend on."""
+        strict = self.strict_stage()
+        return Stage("claims", "clusterdyn.strict.inference", strict.config, (strict.key,))
+
     @cached_property
     def inference(self) -> StrictInference:
         """Every comparison of the strict study, and the power of its protocol."""
@@ -265,9 +270,7 @@ class Study:
         def infer() -> StrictInference:
             return infer_strict(self.strict, self.config, self.strict_config, self._published_rate)
 
-        strict = self.strict_stage()
-        stage = Stage("claims", "clusterdyn.strict.inference", strict.config, (strict.key,))
-        return self.store.load_or_compute(stage, StrictInference, infer)
+        return self.store.load_or_compute(self.inference_stage(), StrictInference, infer)
 
     @cached_property
     def reference(self) -> ReferenceResult:

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import jsonschema
 import nbformat
 import pytest
 from inspection import contents
@@ -276,7 +277,7 @@ def test_a_notebook_that_breaks_is_told_in_a_sentence_and_the_earlier_report_sta
     earlier, artifacts, tmp_path, capsys, monkeypatch, write_notebook, cell, words
 ):
     source = write_notebook(cell, name="01_broken")
-    monkeypatch.setattr(building, "notebook_sources", lambda: [source])
+    monkeypatch.setattr(building, "notebook_sources", lambda **options: [source])
     before = contents(earlier)
     places = ["--output", str(earlier), "--artifacts", str(artifacts)]
     assert main(["report", "--profile", "quick", *places, "--set", *small()]) == 1
@@ -341,6 +342,18 @@ def test_memory_that_runs_out_at_work_is_told_in_a_sentence(capsys, monkeypatch,
     monkeypatch.setattr(building, "build_report", run_out)
     assert main(["report"]) == 1
     assert_one_sentence(capsys.readouterr().err, words)
+
+
+def test_results_that_do_not_fit_their_schema_are_told_in_one_line(capsys, monkeypatch):
+    def build(*arguments, **options):
+        schema = {"properties": {"scores": {"type": "object"}}}
+        jsonschema.validate({"scores": list(range(10000))}, schema)
+
+    monkeypatch.setattr(building, "build_report", build)
+    assert main(["report"]) == 1
+    error = capsys.readouterr().err
+    assert_one_sentence(error, "the results do not fit their schema at $.scores: [0, 1, 2, 3, ")
+    assert len(error) < 400
 
 
 def test_a_fault_of_the_program_itself_is_no_sentence(monkeypatch):

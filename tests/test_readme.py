@@ -9,6 +9,7 @@ import pytest
 
 from clusterdyn.config import StudyConfig
 from clusterdyn.profiles import PROFILES
+from clusterdyn.strict.config import StrictConfig
 
 REPO = Path(__file__).resolve().parents[1]
 PACKAGE = REPO / "clusterdyn"
@@ -69,7 +70,8 @@ def test_the_table_of_profiles_names_every_profile():
 
 
 def test_settings_that_the_readme_names_exist():
-    sentence = README.split("`settings = {...}`:")[1].split("and more")[0]
-    names = set(re.findall(r"`(\w+)`", sentence))
-    assert len(names) > 10
-    assert names <= {field.name for field in dataclasses.fields(StudyConfig)}
+    study, strict = README.split("`settings = {...}`:")[1].split("and more")[:2]
+    for sentence, config in ((study, StudyConfig), (strict.split("too:")[1], StrictConfig)):
+        names = set(re.findall(r"`(\w+)`", sentence))
+        assert len(names) > 2
+        assert names <= {field.name for field in dataclasses.fields(config)}

@@ -14,21 +14,27 @@ from importlib import resources
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from inspection import contents
+from numpy.testing import assert_allclose
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from clusterdyn import findings
 from clusterdyn.config import StudyConfig
 from clusterdyn.display import figure_output
 from clusterdyn.figures import mechanism, training
-from clusterdyn.profiles import study_config
+from clusterdyn.profiles import strict_config, study_config
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.report import build as building
 from clusterdyn.report import results as results_module
-from clusterdyn.report.build import INDEX_FIGURES, build_report
+from clusterdyn.report.build import INDEX_FIGURES, STRICT_FIGURES, build_report
 from clusterdyn.report.results import report_source_hash, stale_reasons
+from clusterdyn.report.strict_results import strict_results, strict_summary
 from clusterdyn.report.svg import figure_file
 from clusterdyn.report.verify import NotebookFailure
+from clusterdyn.stats import sign_flip_test
 
 REPO = Path(__file__).resolve().parents[1]
 COMMITTED = REPO / "reports"
@@ -41,9 +47,28 @@ SETTINGS = {
     "batch_size": 20,
     "epochs": 1,
     "seeds": [0, 1],
+    "work_budgets": [4, 12],
+    "horizons": [4, 5],
+    "epoch_budgets": [1, 2],
+    "noise_levels": [1],
 }
-STAGES = ("train-full", "train-histogram", "mechanism-full", "mechanism-histogram")
-NOTEBOOK_NAMES = ("01_data", "02_training", "03_significance", "04_eta2")
+STAGES = (
+    "train-full",
+    "train-histogram",
+    "mechanism-full",
+    "mechanism-histogram",
+    "strict",
+    "claims",
+)
+NOTEBOOK_NAMES = (
+    "01_data",
+    "02_training",
+    "03_significance",
+    "04_eta2",
+    "05_schedules",
+    "06_protocol",
+    "07_why",
+)
 
 
 @dataclass
@@ -144,6 +169,11 @@ def figures_on(page: Path) -> list[str]:
     return re.findall(r'<figure\b[^>]*\bid="figure-([a-z0-9_]+)"', page.read_text("utf-8"))
 
 
+def settings_of(profile: str, settings: dict | None = None) -> tuple:
+    """The study's and the strict protocol's settings."""
+    return study_config(profile, settings), strict_config(profile, settings)
+
+
 # What is in a report.
 
 
@@ -157,14 +187,14 @@ def test_a_report_is_an_index_a_page_a_notebook_two_json_files_and_the_figures(r
         "bench_report.json",
     }
     drawn = {name for name in names if "/" in name}
-    assert len(drawn) == 14 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
+    assert len(drawn) == 29 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
 
 
-def test_each_figure_file_is_shown_on_one_notebooks_page_and_two_lead_the_index(report):
+def test_each_figure_file_is_shown_on_one_notebooks_page_and_some_lead_the_index(report):
     shown = [name for stem in NOTEBOOK_NAMES for name in figures_on(report / f"{stem}.html")]
     files = [path.stem for path in (report / "figures").iterdir()]
     assert sorted(shown) == sorted(files)
-    assert figures_on(report / "index.html") == list(INDEX_FIGURES)
+    assert figures_on(report / "index.html") == [*STRICT_FIGURES, *INDEX_FIGURES]
 
 
 def test_every_link_inside_a_report_has_its_target(report):
@@ -195,8 +225,72 @@ def test_two_json_files_tell_the_same_results(report):
         assert [row[selected] for row in results["arms"][arm]["test_mse"]] == comparison[scores]
 
 
-def test_a_protocol_that_was_not_run_is_null(report):
-    assert load(report, "results.json")["protocols"]["strict"] is None
+def test_every_claim_follows_from_the_scores_in_results_json(report):
+    strict = load(report, "results.json")["protocols"]["strict"]
+    scores = {arm["label"]: arm["test_mse"] for arm in strict["arms"]} | strict["yardsticks"]
+    (gru,) = (arm for arm in strict["arms"] if arm["cell"] == "gru")
+    scores["gru"] = gru["test_mse"]
+    families: dict[str, list[dict]] = {}
+    for claim in strict["claims"]:
+        families.setdefault(claim["family"], []).append(claim)
+        told, n = claim["comparison"], len(claim["comparison"]["seeds"])
+        assert told["seeds"] == strict["test_seeds"][:n]
+        assert told["baseline"] == scores[claim["baseline"]][:n]
+        assert told["treatment"] == scores[claim["treatment"]][:n]
+        differences = np.subtract(told["treatment"], told["baseline"])
+        assert_allclose(told["mean_difference"], differences.mean(), rtol=1e-12)
+        interval = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+        assert_allclose(
+            [told["t_interval"]["low"], told["t_interval"]["high"]], interval, rtol=1e-9, atol=1e-15
+        )
+        exact = sign_flip_test(differences, rng=np.random.default_rng(0)).pvalue
+        assert told["test"]["pvalue"] == exact
+        assert told["win_rate"]["wins"] == int((differences < 0).sum())
+    for family in families.values():
+        raw = [claim["comparison"]["test"]["pvalue"] for claim in family]
+        adjusted = multipletests(raw, method="holm")[1]
+        assert_allclose([claim["adjusted_p"] for claim in family], adjusted, rtol=1e-12)
+        for claim in family:
+            told = claim["comparison"]
+            if told["equivalence"]["pvalue"] < 0.05:
+                expected = "equivalent"
+            elif claim["adjusted_p"] >= 0.05:
+                expected = "unclear"
+            else:
+                expected = "harms" if told["mean_difference"] > 0 else "helps"
+            assert claim["verdict"] == expected
+
+
+def test_the_index_tells_the_strict_verdicts_of_results_json(report):
+    strict = load(report, "results.json")["protocols"]["strict"]
+    claims = [claim for claim in strict["claims"] if claim["family"] == "equal_work"]
+    words = Tables((report / "index.html").read_text("utf-8")).words()
+    for verdict, title in (
+        ("helps", "Better"),
+        ("equivalent", "Equivalent"),
+        ("unclear", "Unclear"),
+        ("harms", "Worse"),
+    ):
+        count = sum(claim["verdict"] == verdict for claim in claims)
+        assert re.search(rf"\b{title} {count}\b", words), title
+    best = min(
+        (claim for claim in claims if "oracle" not in claim["treatment"]),
+        key=lambda claim: np.mean(claim["comparison"]["treatment"]),
+    )
+    ratio = best["comparison"]["ratio"]
+    assert f"ratio {ratio['ratio']:.3g}, 95 % interval {ratio['low']:.3g}" in words
+    assert f"n = {len(best['comparison']['seeds'])}" in words
+    assert f"adjusted p = {best['adjusted_p']:.2g}" in words
+
+
+def test_a_profile_without_the_strict_protocol_leaves_its_place_empty(fresh):
+    study = open_study("reference", {}, fresh.artifacts, progress=lambda line: None)
+    assert strict_results(study) is None
+    assert strict_summary(study) is None
+    names = {source.stem for source in building.notebook_sources(strict=False)}
+    assert names == set(NOTEBOOK_NAMES[:4])
+    with pytest.raises(ValueError, match="does not run the strict protocol; use profile full"):
+        _ = study.strict
 
 
 # The index.
@@ -285,18 +379,19 @@ def test_only_a_report_with_other_settings_says_that_it_is_no_test_of_the_publis
 
 def test_provenance_is_the_source_the_settings_and_the_artifacts(fresh):
     results = load(fresh.output, "results.json")
-    provenance, config = results["provenance"], study_config("quick", SETTINGS)
-    assert results["config"] == json.loads(json.dumps(asdict(config)))
-    canonical = json.dumps(asdict(config), sort_keys=True, separators=(",", ":"))
+    provenance = results["provenance"]
+    config, strict = map(asdict, settings_of("quick", SETTINGS))
+    assert results["config"] == json.loads(json.dumps(config))
+    assert results["protocols"]["strict"]["config"] == json.loads(json.dumps(strict))
+    both = {"study": config, "strict": strict}
+    canonical = json.dumps(both, sort_keys=True, separators=(",", ":"))
     assert provenance["config_sha256"] == hashlib.sha256(canonical.encode()).hexdigest()
     assert provenance["source_sha256"] == report_source_hash()
-    kept = {}
-    for manifest in fresh.artifacts.glob("*/manifest.json"):
+    assert set(provenance["artifacts"]) == set(STAGES)
+    for stage, key in provenance["artifacts"].items():
+        manifest = fresh.artifacts / f"{stage}-{key[:16]}" / "manifest.json"
         content = json.loads(manifest.read_text("utf-8"))
-        kept[content["stage"]] = content["key"]
-        assert manifest.parent.name == f"{content['stage']}-{content['key'][:16]}"
-    assert provenance["artifacts"] == kept
-    assert set(kept) == set(STAGES)
+        assert (content["stage"], content["key"]) == (stage, key)
 
 
 def test_no_page_names_a_path_of_this_machine(report):
@@ -367,7 +462,8 @@ def test_a_changed_setting_computes_again_and_a_stopped_build_leaves_the_report_
             artifacts=fresh.artifacts,
             progress=lines.append,
         )
-    assert [line.split("] ")[1] for line in lines[1:]] == [
+    said = [line.split("] ")[1] for line in lines[1:]]
+    assert [line for line in said if line.endswith(": computing")] == [
         f"{stage}: computing" for stage in STAGES
     ]
     assert contents(fresh.output) == before
@@ -378,9 +474,13 @@ def test_a_changed_setting_computes_again_and_a_stopped_build_leaves_the_report_
 
 
 def test_a_fresh_report_is_not_stale_and_one_of_another_config_is(fresh):
-    assert stale_reasons(fresh.output, study_config("quick", SETTINGS)) == []
-    for other in ({**SETTINGS, "relaxation": 0.4}, {**SETTINGS, "seeds": [1, 0]}):
-        reasons = stale_reasons(fresh.output, study_config("quick", other))
+    assert stale_reasons(fresh.output, *settings_of("quick", SETTINGS)) == []
+    for other in (
+        {**SETTINGS, "relaxation": 0.4},
+        {**SETTINGS, "seeds": [1, 0]},
+        {**SETTINGS, "side_test_seeds": 3},
+    ):
+        reasons = stale_reasons(fresh.output, *settings_of("quick", other))
         assert reasons == ["it was made with other settings"]
 
 
@@ -404,13 +504,13 @@ def test_a_report_is_stale_once_anything_that_it_is_made_from_has_changed(
     shutil.copy(REPO / "requirements.txt", tmp_path)
     monkeypatch.setattr(results_module, "PACKAGE", tmp_path / "clusterdyn")
     monkeypatch.setattr(results_module, "NOTEBOOKS", tmp_path / "notebooks")
-    config = study_config("quick", SETTINGS)
-    assert stale_reasons(fresh.output, config) == []
+    config = settings_of("quick", SETTINGS)
+    assert stale_reasons(fresh.output, *config) == []
     with (tmp_path / changed).open("a") as file:
         file.write("\n")
-    reasons = stale_reasons(fresh.output, config)
+    reasons = stale_reasons(fresh.output, *config)
     assert reasons == ["package, notebooks or requirements have changed since it was made"]
 
 
 def test_the_committed_report_was_made_by_the_committed_code():
-    assert stale_reasons(COMMITTED, study_config("reference")) == []
+    assert stale_reasons(COMMITTED, *settings_of("full")) == []

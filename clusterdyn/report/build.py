@@ -4,6 +4,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from clusterdyn.artifacts import default_root
 from clusterdyn.choices import choices_at_test, work_ratio
 from clusterdyn.config import StudyConfig
 from clusterdyn.display import table_output
+from clusterdyn.execution import available_cores
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.provenance import source_commit
 from clusterdyn.reference.agreement import KINDS, Agreement
-from clusterdyn.report.execute import ExecutedNotebook, run_notebooks
+from clusterdyn.report.execute import ExecutedNotebook, quiet_tools, run_notebook
 from clusterdyn.report.html import figure_html, render_notebook_page, template_environment
 from clusterdyn.report.markdown import markdown_to_html
 from clusterdyn.report.parameters import SourceError, check_parameters
@@ -113,6 +115,45 @@ def build_report(
         publish(staging, output, progress=say)
     say(f"report: done, {len(files)} files; open {output / 'index.html'}")
     return output / "index.html"
+
+
+def run_notebooks(
+    sources: Sequence[Path],
+    parameters: Mapping[str, Any],
+    *,
+    workdir: Path,
+    failed_dir: Path,
+    progress: Callable[[str], None] = print,
+) -> list[ExecutedNotebook]:
+    """Runs notebooks side by side, as many at a time as there are cores.
+
+    Args:
+        sources, parameters, failed_dir, progress: as of :func:`run_notebook`.
+        workdir: holds a directory for each.
+
+    Returns:
+        The executed notebooks in the order of their sources.
+
+    Raises:
+        NotebookFailure: of the first that failed; those that had not begun are not run.
+    """
+    with quiet_tools(), ThreadPoolExecutor(available_cores()) as pool:
+        runs = [
+            pool.submit(
+                run_notebook,
+                source,
+                parameters,
+                workdir=Path(workdir) / source.stem,
+                failed_dir=failed_dir,
+                progress=progress,
+            )
+            for source in sources
+        ]
+        try:
+            return [run.result() for run in runs]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def notebook_sources(*, strict: bool = True) -> list[Path]:

@@ -9,8 +9,7 @@ import logging
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +21,6 @@ from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 from traitlets.config import Config
 
-from clusterdyn.execution import available_cores
 from clusterdyn.report.kernel import LOG, PinnedKernelManager
 from clusterdyn.report.parameters import check_parameters, notebook_title, read_source
 from clusterdyn.report.verify import (
@@ -113,45 +111,6 @@ def run_notebook(
     )
 
 
-def run_notebooks(
-    sources: Sequence[Path],
-    parameters: Mapping[str, object],
-    *,
-    workdir: Path,
-    failed_dir: Path,
-    progress: Callable[[str], None] = print,
-) -> list[ExecutedNotebook]:
-    """Runs notebooks side by side, as many at a time as there are cores.
-
-    Args:
-        sources, parameters, failed_dir, progress: as of :func:`run_notebook`.
-        workdir: holds a directory for each.
-
-    Returns:
-        The executed notebooks in the order of their sources.
-
-    Raises:
-        NotebookFailure: of the first that failed; those that had not begun are not run.
-    """
-    with _quiet(), ThreadPoolExecutor(available_cores()) as pool:
-        runs = [
-            pool.submit(
-                run_notebook,
-                source,
-                parameters,
-                workdir=Path(workdir) / source.stem,
-                failed_dir=failed_dir,
-                progress=progress,
-            )
-            for source in sources
-        ]
-        try:
-            return [run.result() for run in runs]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
 @dataclass
 class _Watch:
     """Follows a run: which cell it is in, for the terminal and for the message of a failure.
@@ -196,7 +155,7 @@ def _run_papermill(
     workdir: Path,
     cell_timeout: int,
 ) -> None:
-    with _quiet():
+    with quiet_tools():
         papermill.execute_notebook(
             _literal(converted),
             _literal(executed),
@@ -221,7 +180,7 @@ def _literal(path: Path) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_tools() -> Iterator[None]:
     """Keeps the tools' own logs and warnings off the terminal; failures are raised anyway."""
     loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
     levels = [logger.level for logger in loggers]

@@ -88,6 +88,11 @@ def results_of(study: Study) -> dict[str, Any]:
     """
     result, config = study.reference, study.config
     arms = (config.baseline, config.schedule)
+    stages = [
+        stage for arm in arms for stage in (study.training_stage(arm), study.mechanism_stage(arm))
+    ]
+    if study.strict_config is not None:
+        stages += [study.strict_stage(), study.inference_stage()]
     report = {
         "schema_version": SCHEMA_VERSION,
         "label": study.label,
@@ -96,16 +101,12 @@ def results_of(study: Study) -> dict[str, Any]:
             "commit": source_commit(),
             "source_sha256": report_source_hash(),
             "config_sha256": config_hash(config, study.strict_config),
-            "artifacts": {
-                stage.name: stage.key
-                for arm in arms
-                for stage in (study.training_stage(arm), study.mechanism_stage(arm))
-            },
+            "artifacts": {stage.name: stage.key for stage in stages},
             "python": platform.python_version(),
             "packages": {name: metadata.version(name) for name in ("torch", "numpy", "scipy")},
             "machine": platform.machine(),
         },
-        "protocols": {"reference": _reference(study), "strict": strict_results(study)},
+        "protocols": {"reference": reference_results(study), "strict": strict_results(study)},
         "arms": {arm: _arm(study, arm) for arm in arms},
         "mechanism": {arm: study.mechanism(arm) for arm in arms},
         "agreement": agreement_of(study),
@@ -122,7 +123,8 @@ def results_of(study: Study) -> dict[str, Any]:
     return report
 
 
-def _reference(study: Study) -> dict[str, Any]:
+def reference_results(study: Study) -> dict[str, Any]:
+    """The reference protocol's part of ``results.json``."""
     result = study.reference
     return {
         "baseline": study.config.baseline,

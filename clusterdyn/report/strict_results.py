@@ -13,7 +13,6 @@ def strict_results(study: Study) -> dict[str, Any] | None:
     result, inference = study.strict, study.inference
     return {
         "config": dataclasses.asdict(study.strict_config),
-        "artifact": study.strict_stage().key,
         "test_seeds": result.test_seeds,
         "arms": [{**vars(arm), "rate": arm.rate} for arm in result.arms],
         "yardsticks": {

@@ -129,9 +129,9 @@ def decomposition(
 
     way = [
         (published(published_rate), "the published idea at its published learning rate"),
-        (Arm("histogram"), "learning rate chosen on validation, off the grid's edge"),
+        (Arm("histogram"), "learning rate chosen on validation, from a wider grid"),
         (Arm("histogram(ties=oldest)"), "ties to the cluster that has waited longest"),
-        (Arm("histogram_fair"), "a bonus for waiting, so that no cluster starves"),
+        (Arm("histogram_fair"), "a bonus for waiting"),
         (at("histogram_fair"), "as many node updates as the full sweep"),
         (at("histogram_ordered"), "the histogram orders all clusters instead of choosing one"),
         (at("cluster_sequential"), "a fixed order instead of the histogram's"),

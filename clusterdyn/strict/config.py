@@ -28,8 +28,8 @@ class StrictConfig:
     grid_extensions: int = 2
     selection_seeds: tuple[int, ...] = tuple(range(8))
     test_seeds: tuple[int, ...] = tuple(range(100, 132))
-    side_selection_seeds: int = 4
-    side_test_seeds: int = 16
+    side_selection_seeds: int = 3
+    side_test_seeds: int = 12
     work_budgets: tuple[int, ...] = (12, 48, 192)
     horizons: tuple[int, ...] = (4, 8, 16)
     epoch_budgets: tuple[int, ...] = (12, 48, 192)

@@ -235,4 +235,4 @@ def _scores_under(
             config.seeds,
             training,
         )
-    return torch.nan_to_num(scores.double(), nan=torch.inf).cpu().numpy()
+    return torch.nan_to_num(scores.double(), nan=torch.inf, posinf=torch.inf).cpu().numpy()
