@@ -170,8 +170,9 @@ class RolloutGradient:
         counts = Counter((start, stop) for _, (start, stop, _) in plan)
         self.blocks = {
             (start, stop): (
-                like.new_empty(population, count, batch, width),  # u
-                like.new_empty(population, count, batch, stop - start),  # c_q
+                # One more than needed: models a multiple of 4096 bytes apart share cache lines.
+                like.new_empty(population, count + 1, batch, width)[:, :count],  # u
+                like.new_empty(population, count + 1, batch, stop - start)[:, :count],  # c_q
             )
             for (start, stop), count in counts.items()
         }
@@ -282,10 +283,10 @@ class RolloutGradient:
             after[:, :, update.block].lerp_(update.proposal, weight)
 
     def next_loss(self, time_step: int, hidden: Tensor) -> Tensor:
-        """(S, B): squared error of the read-out of h (S, B, n, d), mean over state channels."""
+        """(..., S, B): squared error of the read-outs of h (..., S, B, n, d), mean over p."""
         gates = hidden.flatten(-2).add(1).div_(2)
-        state = torch.baddbmm(self.readout_bias, gates, self.readout.mT)
-        return (state - self.targets[:, :, time_step]).square_().mean(dim=-1)
+        missing = self.readout_bias - self.targets[:, :, time_step]  # (S, B, p)
+        return (gates @ self.readout.mT).add_(missing).square_().mean(dim=-1)
 
     def shown(self, which: int, gate: Tensor) -> Tensor:
         """h = 2 u - 1, (S, B, n, d), from u (S, B, n d), in a buffer; or f(h, z) from r."""
@@ -301,14 +302,23 @@ class RolloutGradient:
         cotangent = self.cotangent.zero_()
         for t in reversed(range(self.errors.shape[1])):
             cotangent.baddbmm_(self.errors[:, t], self.readout)
-            total = self.drive_cotangents[:, t].zero_()
+            total = self.drive_cotangents[:, t]
             first = t * self.updates
             for step in reversed(range(first, first + self.updates)):
-                update = self.steps[step]
-                self._pull_back(update, weights[step])
-                total[:, :, update.block] += update.slope
+                self._pull_back(self.steps[step], weights[step])
+            self._sum_slopes(first, total)
             if t:  # the drive's state was the last time step's prediction
                 self.errors[:, t - 1] += torch.bmm(total, self.feedback)
+
+    def _sum_slopes(self, first: int, total: Tensor) -> None:
+        """The sum of a time step's c_q, (S, B, n d)."""
+        if len(self.blocks) == 1:
+            ((_, slopes),) = self.blocks.values()
+            torch.sum(slopes[:, first : first + self.updates], dim=1, out=total)
+            return
+        total.zero_()
+        for update in self.steps[first : first + self.updates]:
+            total[:, :, update.block] += update.slope
 
     def _pull_back(self, update: _Update, weight: Tensor | float) -> None:
         """c_q of one update, and c before it from c after it."""

@@ -179,8 +179,8 @@ def _choices_at(schedule: Schedule, states: Tensor) -> Tensor:
 
 
 def _any_loss(hidden: Tensor) -> Tensor:
-    """(S, B): something that a schedule which needs the answer can lower."""
-    return (hidden.flatten(2) - 0.3).square().mean(dim=-1)
+    """(..., S, B): something that a schedule which needs the answer can lower."""
+    return (hidden.flatten(-2) - 0.3).square().mean(dim=-1)
 
 
 def _reads_others(schedule: Schedule, what: str) -> str:

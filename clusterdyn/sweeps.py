@@ -109,8 +109,10 @@ def rollout(
 
 
 def _squared_error(readout: Callable[[Tensor], Tensor], target: Tensor, hidden: Tensor) -> Tensor:
-    """(S, B): squared error of the read-out of h (S, B, n, d), mean over state channels."""
-    return (readout(hidden) - target).square().mean(dim=-1)
+    """(..., S, B): squared error of the read-outs of h (..., S, B, n, d), mean over p."""
+    states = hidden.flatten(0, -5) if hidden.ndim > 4 else hidden.unsqueeze(0)
+    losses = [(readout(h) - target).square().mean(dim=-1) for h in states]
+    return torch.stack(losses).view(*hidden.shape[:-4], *losses[0].shape)
 
 
 @dataclass(frozen=True)

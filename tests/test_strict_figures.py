@@ -110,7 +110,7 @@ def test_figures_are_called_as_their_functions_and_their_words_have_no_holes(pic
     stage = study.strict_stage()
     for name, picture in pictures.items():
         assert picture.name == name
-        assert f"artifact {stage.name} {stage.key[:10]}" in picture.provenance
+        assert f"{stage.name} {stage.key[:10]}" in picture.provenance
         for text in (picture.alt, picture.caption, picture.provenance):
             assert len(text.split()) > 5 and text.endswith(".")
             assert not re.search(r"\bnan\b|\binf\b|None|[{}]|np\.", text), text

@@ -220,7 +220,6 @@ class Oracle(Schedule):
 
     def choose(self, view, state):
         steps = (view.proposal - view.hidden) * self.relaxation
-        losses = []
-        for members in self.membership(view.hidden).unbind(1):
-            losses.append(view.next_loss(view.hidden + steps * members.unsqueeze(-1)))
-        return self.one_hot(torch.stack(losses, dim=-1).argmin(dim=-1)), state
+        members = self.membership(steps[..., 0]).T.reshape(-1, 1, 1, steps.shape[-2], 1)
+        losses = view.next_loss(view.hidden + steps * members)  # (C, S, B)
+        return self.one_hot(losses.argmin(dim=0)), state

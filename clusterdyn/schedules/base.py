@@ -30,8 +30,9 @@ class SweepView:
         time_step: t, from 0.
         sweep: number of the sweep in this time step, from 0.
         update: number of the update in this sweep, from 0.
-        next_loss: for a schedule with ``needs_answer`` alone: maps a hidden state (S, B, n, d) to
-            the squared error (S, B) that its read-out would have at the end of this time step.
+        next_loss: for a schedule with ``needs_answer`` alone: maps hidden states (..., S, B, n, d)
+            to the squared error (..., S, B) that their read-outs would have at the end of this
+            time step.
     """
 
     hidden: Tensor
