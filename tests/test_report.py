@@ -29,7 +29,7 @@ from clusterdyn.profiles import strict_config, study_config
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.report import build as building
 from clusterdyn.report import results as results_module
-from clusterdyn.report.build import INDEX_FIGURES, STRICT_FIGURES, build_report
+from clusterdyn.report.build import INDEX_CLAIMS, INDEX_FIGURES, STRICT_FIGURES, build_report
 from clusterdyn.report.results import report_source_hash, stale_reasons
 from clusterdyn.report.strict_results import strict_results, strict_summary
 from clusterdyn.report.svg import figure_file
@@ -281,6 +281,27 @@ def test_the_index_tells_the_strict_verdicts_of_results_json(report):
     assert f"ratio {ratio['ratio']:.3g}, 95 % interval {ratio['low']:.3g}" in words
     assert f"n = {len(best['comparison']['seeds'])}" in words
     assert f"adjusted p = {best['adjusted_p']:.2g}" in words
+
+
+def test_the_index_names_n_interval_and_both_p_values_of_each_strict_claim_on_it(report):
+    strict = load(report, "results.json")["protocols"]["strict"]
+    tables = Tables((report / "index.html").read_text("utf-8")).tables
+    for table, family in zip(tables, INDEX_CLAIMS, strict=False):
+        claims = [claim for claim in strict["claims"] if claim["family"] == family]
+        assert len(table) == 1 + len(claims)
+        for cells, claim in zip(table[1:], claims, strict=True):
+            told, ratio = claim["comparison"], claim["comparison"]["ratio"]
+            interval = told["t_interval"]
+            assert cells[0] in (claim["treatment"], claim["step"])
+            assert cells[1:] == [
+                str(len(told["seeds"])),
+                f"{told['mean_difference']:+.2g} [{interval['low']:.2g}, {interval['high']:.2g}]",
+                f"{ratio['ratio']:.3g} [{ratio['low']:.3g}, {ratio['high']:.3g}]",
+                f"{told['test']['pvalue']:.2g}",
+                f"{claim['adjusted_p']:.2g}",
+                str(told["win_rate"]["wins"]),
+                claim["verdict"],
+            ]
 
 
 def test_a_profile_without_the_strict_protocol_leaves_its_place_empty(fresh):

@@ -39,9 +39,11 @@ from clusterdyn.report.results import (
 from clusterdyn.report.strict_results import strict_summary
 from clusterdyn.report.svg import figure_file
 from clusterdyn.strict.findings import strict_headline
+from clusterdyn.strict.tables import claims as strict_claims
 
 INDEX_FIGURES = ("significance_differences", "training_choices")
 STRICT_FIGURES = ("strict_work", "strict_decomposition")
+INDEX_CLAIMS = ("equal_work", "decomposition")
 STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why")
 
 
@@ -238,6 +240,7 @@ def render_index(
                 for kind, meaning in KINDS.items()
             },
             rules=results["rules"],
+            claims=[_claims_table(study, family) for family in INDEX_CLAIMS if study.strict_config],
         )
     )
 
@@ -259,9 +262,21 @@ def _agreement_table(rows: Sequence[Agreement], meaning: str) -> dict[str, Any]:
         caption=f"Figures of the published report beside this run's: {meaning}.",
         align=("left", "right", "right", "left", "left", "left"),
     )
-    frame = '<div class="scroll wide places" tabindex="0" role="group" aria-label="Table">{}</div>'
     return {
-        "table": Markup(frame.format(data["text/html"])),
+        "table": _framed(data["text/html"], "places"),
         "within": sum(row.within for row in rows),
         "count": len(rows),
     }
+
+
+def _claims_table(study: Study, family: str) -> Markup:
+    """The strict claims of a family, each with its evidence."""
+    table = strict_claims(study, family)
+    data, _ = table_output(table.rows, columns=table.columns, caption=table.caption)
+    return _framed(data["text/html"])
+
+
+def _framed(table: str, *classes: str) -> Markup:
+    """A table that scrolls in itself where the page is narrow."""
+    frame = '<div class="{}" tabindex="0" role="group" aria-label="Table">{}</div>'
+    return Markup(frame.format(" ".join(("scroll wide", *classes)), table))
