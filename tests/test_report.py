@@ -294,13 +294,13 @@ def test_the_index_names_n_interval_and_both_p_values_of_each_strict_claim_on_it
             interval = told["t_interval"]
             assert cells[0] in (claim["treatment"], claim["step"])
             assert cells[1:] == [
+                claim["verdict"],
                 str(len(told["seeds"])),
-                f"{told['mean_difference']:+.2g} [{interval['low']:.2g}, {interval['high']:.2g}]",
                 f"{ratio['ratio']:.3g} [{ratio['low']:.3g}, {ratio['high']:.3g}]",
                 f"{told['test']['pvalue']:.2g}",
                 f"{claim['adjusted_p']:.2g}",
                 str(told["win_rate"]["wins"]),
-                claim["verdict"],
+                f"{told['mean_difference']:+.2g} [{interval['low']:.2g}, {interval['high']:.2g}]",
             ]
 
 

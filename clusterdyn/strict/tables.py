@@ -187,19 +187,19 @@ def claims(study: Study, family: str) -> Table:
     rows = [
         (
             claim.treatment if against else claim.step,
+            claim.verdict,
             len(c.seeds),
-            f"{c.mean_difference:+.2g} [{c.t_interval.low:.2g}, {c.t_interval.high:.2g}]",
             f"{c.ratio.ratio:.3g} [{c.ratio.low:.3g}, {c.ratio.high:.3g}]",
             f"{c.test.pvalue:.2g}",
             f"{claim.adjusted_p:.2g}",
             c.win_rate.wins,
-            claim.verdict,
+            f"{c.mean_difference:+.2g} [{c.t_interval.low:.2g}, {c.t_interval.high:.2g}]",
         )
         for claim in found
         for c in [claim.comparison]
     ]
     return Table(
-        ("comparison", "n", "mean difference", "ratio", "p", "adj. p", "wins", "verdict"),
+        ("comparison", "verdict", "n", "ratio", "p", "adj. p", "wins", "mean difference"),
         rows,
         f"{FAMILIES[family].capitalize()}{against}. Differences of test MSE with 95 % t intervals; "
         "ratios of geometric means with 95 % intervals; two-sided sign-flip p, adjusted by Holm's "
