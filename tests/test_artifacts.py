@@ -6,6 +6,7 @@ import json
 import math
 import multiprocessing
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +33,16 @@ SOURCES = {
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch) -> Path:
+def package(tmp_path, monkeypatch) -> Iterator[Path]:
     """A small package in the place of this one; the folder that holds its modules."""
     folder = tmp_path / "source" / "toy"
     for name, text in SOURCES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     monkeypatch.setattr(artifacts, "PACKAGE", folder)
-    return folder
+    source_hash.cache_clear()
+    yield folder
+    source_hash.cache_clear()
 
 
 @dataclass(frozen=True)

@@ -502,13 +502,13 @@ def test_the_tables_of_claims_hold_every_statistic(study):
             low, high = interval(c.differences)
             assert row == (
                 name,
+                claim.verdict,
                 N,
-                f"{np.mean(c.differences):+.2g} [{low:.2g}, {high:.2g}]",
                 f"{c.ratio.ratio:.3g} [{c.ratio.low:.3g}, {c.ratio.high:.3g}]",
                 f"{c.test.pvalue:.2g}",
                 f"{claim.adjusted_p:.2g}",
                 int(np.sum(c.differences < 0)),
-                claim.verdict,
+                f"{np.mean(c.differences):+.2g} [{low:.2g}, {high:.2g}]",
             )
 
 
