@@ -240,8 +240,11 @@ def test_a_quick_report_goes_beside_the_one_to_be_read_unless_told_otherwise(
     ],
 )
 def test_make_passes_profile_and_output_on_as_they_were_given(variables, arguments):
-    command = ["make", "--dry-run", "-o", ".venv/installed", "report", *variables]
-    environment = {k: v for k, v in os.environ.items() if k not in ("PROFILE", "OUTPUT")}
+    command = ["make", "--dry-run", "--no-print-directory", "-o", ".venv/installed"]
+    command += ["report", *variables]
+    # Without what an outer make, such as `make test`, hands down.
+    outer = ("PROFILE", "OUTPUT", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
+    environment = {k: v for k, v in os.environ.items() if k not in outer}
     run = subprocess.run(
         command, cwd=REPO, env=environment, capture_output=True, text=True, timeout=60
     )

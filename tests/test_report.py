@@ -126,7 +126,7 @@ def committed(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("committed")
     command = ["git", "-C", str(REPO), "archive", "HEAD", "reports"]
     with tarfile.open(fileobj=io.BytesIO(subprocess.check_output(command))) as archive:
-        archive.extractall(folder, filter="data")
+        archive.extractall(folder)
     return folder / "reports"
 
 
