@@ -124,7 +124,8 @@ def fresh(tmp_path_factory) -> Build:
 def committed(tmp_path_factory) -> Path:
     """The report as it was committed: whoever follows the README writes another in its place."""
     folder = tmp_path_factory.mktemp("committed")
-    command = ["git", "-C", str(REPO), "archive", "HEAD", "reports"]
+    # Whoever owns the checkout: containers often run as somebody else.
+    command = ["git", "-C", str(REPO), "-c", f"safe.directory={REPO}", "archive", "HEAD", "reports"]
     with tarfile.open(fileobj=io.BytesIO(subprocess.check_output(command))) as archive:
         archive.extractall(folder)
     return folder / "reports"
