@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import jsonschema
@@ -311,6 +312,8 @@ def test_ctrl_c_while_the_program_still_starts_is_one_sentence_and_130(earlier, 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A job in the background is started with the signal ignored, and hands that down.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     maps, deadline = Path(f"/proc/{process.pid}/maps"), time.monotonic() + 60
     while library not in maps.read_text() and time.monotonic() < deadline:
