@@ -16,16 +16,16 @@ sigmoid is several times as fast. In u, with q = 2 p and r = sigmoid(q),
     c_q = w c' r (1 - r),      c = (1 - w) c' + 4 c_q M^T,       c = dL/du,
     g_z += 2 c_q,              g_M += 4 u^T c_q - 2 1^T c_q,
 
-in which no pass over the activations is spent on the change of variable. All u and c_q are kept,
-so that each weight gradient is one matrix product a model.
+in which no pass over the activations is spent on the change of variable. Going back, eta c is
+carried instead of c, so that w needs no pass of its own where every node of an update is active.
+All u and c_q are kept, so that each weight gradient is one matrix product a model.
 
 Nodes stand in the order of their clusters. Where a schedule is written down beforehand, an update
-then touches one *block* of neighbouring channels, q, r and c_q have the block's width alone, and
-the u of all updates of one block stand together, ready for the block's columns of g_M.
+then touches one range of neighbouring channels; ``clusterdyn.spans`` holds the products of such a
+range, dense on small graphs and in tiles on large rings.
 ``clusterdyn.sweeps.rollout`` under autograd is the tested reference.
 """
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,44 +35,68 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clusterdyn.graph import is_ring
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule, StaticSchedule, SweepView
+from clusterdyn.spans import Buffers, Copies, DenseBlock, DenseWhole, Span, Tiles, Update
 from clusterdyn.sweeps import check_active
 
+TILES_FROM = 128  # channels of a ring from which tiles are faster than a dense matrix
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 
 
 @dataclass(frozen=True)
-class _Update:
-    """One update of a rollout, and where it keeps what it needs.
+class _Step:
+    """An update and who moves in it.
 
     Attributes:
-        block: the channels that it may move.
+        update: its views.
         active: the clusters that it moves, bool (C,), or None if the schedule chooses as it goes.
-        weight: w, for the block alike or (n d,); None if the schedule chooses as it goes.
-        gate: u before the update, (S, B, n d).
-        proposal: r in the block, (S, B, block).
-        slope: c_q in the block, (S, B, block).
+        mask: 1 for each channel that it moves, (n d,), or None if all of the span or if the
+            schedule chooses as it goes.
+        sweep, number: of the sweep in its time step, and of the update in that sweep.
     """
 
-    block: slice
+    update: Update
     active: Tensor | None
-    weight: Tensor | float | None
-    gate: Tensor
-    proposal: Tensor
-    slope: Tensor
+    mask: Tensor | None
+    sweep: int
+    number: int
+
+
+@dataclass(frozen=True)
+class _TimeStep:
+    """One time step of a rollout, as views.
+
+    Attributes:
+        steps: its updates.
+        inputs: x, control and 1, (S, B, p + q + 1).
+        prediction: where the next x stands, (S, B, p).
+        end: where h stands at its end, (S, B, n d).
+        error: dL/d(next x), (S, B, p).
+        total: sum of its c_q, (S, B, n d).
+        slopes: c_q of its updates, (S, updates, B, n d), where all move in one span; else None.
+        parts: where they do not, parts of ``total``, and the c_q that are to be added.
+    """
+
+    steps: tuple[_Step, ...]
+    inputs: Tensor
+    prediction: Tensor
+    end: Tensor
+    error: Tensor
+    total: Tensor
+    slopes: Tensor | None
+    parts: Copies
 
 
 class _GateView(SweepView):
     """The view of a schedule, whose h and f(h, z) are made from u and r when it asks for them."""
 
-    def __init__(
-        self, owner: "RolloutGradient", update: _Update, t: int, sweep: int, number: int
-    ) -> None:
-        self.__dict__.update(owner=owner, gate=update.gate, proposed=update.proposal)
-        self.__dict__.update(time_step=t, sweep=sweep, update=number, next_loss=None)
+    def __init__(self, owner: "RolloutGradient", step: _Step, t: int) -> None:
+        self.__dict__.update(owner=owner, gate=step.update.gate, proposed=step.update.proposal)
+        self.__dict__.update(time_step=t, sweep=step.sweep, update=step.number, next_loss=None)
         if owner.schedule.needs_answer:
-            self.__dict__["next_loss"] = partial(owner.next_loss, t)
+            self.__dict__["next_loss"] = partial(owner.next_loss, step.update.gate, t)
 
     @cached_property
     def hidden(self) -> Tensor:
@@ -92,7 +116,7 @@ class RolloutGradient:
         shape: (S, B, T).
         sweeps: K, a time step.
         relaxation: eta in (0, 1].
-        like: a tensor of the precision and device to work in.
+        like: a tensor (S, ...) of the precision and device to work in.
     """
 
     def __init__(
@@ -106,87 +130,111 @@ class RolloutGradient:
         like: Tensor,
     ) -> None:
         population, batch, horizon = shape
-        self.cell, self.schedule = cell, schedule
-        self.sweeps, self.relaxation = sweeps, relaxation
-        self.updates = sweeps * schedule.updates_per_sweep  # a time step
-        width = cell.hidden_size
+        self.cell, self.schedule, self.relaxation = cell, schedule, relaxation
+        width, p = cell.hidden_size, cell.state_size
+        tiled = width >= TILES_FROM and is_ring(cell.graph)
         static = type(schedule).choose is StaticSchedule.choose
-        nodes = np.arange(cell.graph.nodes)
-        self._lay_out(like, schedule.partition.by_cluster if static else nodes)
-        self._make_updates(shape, like, static)
-        self.drive_cotangents = like.new_empty(population, horizon, batch, width)  # sum of c_q
+        order = np.arange(cell.graph.nodes)
+        if static and not tiled:
+            order = schedule.partition.by_cluster
+        self._lay_out(like, order)
+        gate = like.new_empty(population, batch, width)
+        if tiled:
+            gate = Tiles.padded_gate(like, batch, width, cell.channels)
+        self.buffers = Buffers(gate, *like.new_empty(2, population, batch, width))
         # State, control and a 1, which carries the bias; a prediction is the next one's state.
-        inputs = cell.state_size + cell.control_size + 1
-        self.inputs = like.new_ones(population, horizon + 1, batch, inputs)
-        self.errors = like.new_empty(population, horizon, batch, cell.state_size)
+        self.inputs = like.new_ones(population, horizon + 1, batch, p + cell.control_size + 1)
+        self.errors = like.new_empty(population, horizon, batch, p)
         self.ends = like.new_empty(population, horizon, batch, width)  # h at each time step's end
-        self.cotangent = like.new_empty(population, batch, width)  # c
-        self.weighted = torch.empty_like(self.cotangent)  # w c
+        self.totals = like.new_empty(population, horizon, batch, width)  # sums of c_q
+        self._plan_updates(sweeps, horizon, like, static, tiled)
+        self.masked = torch.empty_like(self.buffers.drive)
         self.views = like.new_empty(2, population, batch, width)  # h and f(h, z) for a schedule
-        self.minus_one = like.new_tensor(-1.0)
+        self.states = like.new_empty(population, batch, p)  # predicted
+        # Numbers as tensors: PyTorch makes one of a Python number at every call.
+        self.minus_one, self.factor = like.new_tensor(-1.0), like.new_tensor(relaxation)
+        self.decay = 1 - self.factor
 
     def _lay_out(self, like: Tensor, order: np.ndarray) -> None:
-        """Where the shared messages stand in 4 M and in its transpose, nodes in a given order."""
-        d, device = self.cell.channels, like.device
+        """Where each channel and cluster stands, nodes in a given order."""
+        d, device, graph = self.cell.channels, like.device, self.cell.graph
         channels = (order[:, None] * d + np.arange(d)).ravel()
         self.in_order = bool((order == np.arange(len(order))).all())
+        self.order = channels
         self.channels = torch.as_tensor(channels, device=device)  # (n d,)
         self.places = torch.as_tensor(np.argsort(channels), device=device)  # the inverse
         labels = np.array(self.schedule.partition.labels)[order].repeat(d)
-        membership = np.eye(self.schedule.partition.clusters)[:, labels]  # (C, n d)
-        self.weight_of_cluster = self.relaxation * torch.as_tensor(membership).to(like)
-        pairs = np.ix_(channels, channels)
-        entry, strength = (layout[pairs] for layout in self.cell.recurrent_layout)
-        self.entries = [torch.as_tensor(e.ravel(), device=device) for e in (entry, entry.T)]
-        quadruple = torch.as_tensor(4 * strength).to(like)
-        self.strengths = [quadruple, quadruple.mT.contiguous()]
-        used = np.flatnonzero(strength)
-        self.used = torch.as_tensor(used, device=device)
-        self.message_of_used = torch.as_tensor(entry.ravel()[used], device=device)
-        self.strength_of_used = torch.as_tensor(strength.ravel()[used]).to(like)
+        membership = np.eye(self.schedule.partition.clusters)[:, labels]
+        self.membership = torch.as_tensor(membership).to(like)  # (C, n d)
+        heard = np.stack([np.ones(graph.nodes), *(r.sum(axis=1) for r in graph.relations)])
+        self.heard = torch.as_tensor(heard).to(like)  # (1 + R, n), sums of the relations' rows
 
-    def _planned(self, active: Tensor) -> tuple[int, int, Tensor | float]:
-        """Start and end of the block that holds the active clusters' channels, and its w.
-
-        Clusters that do not stand side by side take the block of all channels, masked.
-        """
-        moved = np.flatnonzero(self._weight(active).cpu().numpy())
-        if moved.size and moved[-1] - moved[0] + 1 == moved.size:
-            return int(moved[0]), int(moved[-1]) + 1, self.relaxation
-        return 0, self.cell.hidden_size, self._weight(active)
-
-    def _make_updates(self, shape: tuple[int, int, int], like: Tensor, static: bool) -> None:
-        """Buffers of every update. Those of one block stand together for its part of g_M.
-
-        A product's output must be one contiguous block, or torch loops over the models: so r is
-        step-first. u and c_q are population-first.
-        """
-        population, batch, horizon = shape
-        width, steps = self.cell.hidden_size, horizon * self.updates
-        plan: list[tuple[Tensor | None, tuple]] = [(None, (0, width, None))]
+    def _plan_updates(
+        self, sweeps: int, horizon: int, like: Tensor, static: bool, tiled: bool
+    ) -> None:
+        """Plans every time step: the spans of its updates, and views of all buffers."""
+        graph, d, width = self.cell.graph, self.cell.channels, self.cell.hidden_size
+        per_sweep = self.schedule.updates_per_sweep
+        table: list[tuple[Tensor | None, slice, Tensor | None]] = [(None, slice(0, width), None)]
         if static:
-            plan = [(active, self._planned(active)) for active in self.schedule.table]
-        plan = [plan[step % len(plan)] for step in range(steps)]
-        counts = Counter((start, stop) for _, (start, stop, _) in plan)
-        self.blocks = {
-            (start, stop): (
-                # One more than needed: models a multiple of 4096 bytes apart share cache lines.
-                like.new_empty(population, count + 1, batch, width)[:, :count],  # u
-                like.new_empty(population, count + 1, batch, stop - start)[:, :count],  # c_q
-            )
-            for (start, stop), count in counts.items()
-        }
+            table = [(active, *self._planned(active)) for active in self.schedule.table]
+        plan = [table[step % len(table)] for step in range(horizon * sweeps * per_sweep)]
+        counts = Counter((own.start, own.stop) for _, own, _ in plan)
+        self.spans: dict[tuple[int, int], Span] = {}
+        for (start, stop), count in counts.items():
+            sizes = {"batch": self.ends.shape[2], "count": count, "like": like}
+            own = slice(start, stop)
+            if tiled:
+                self.spans[start, stop] = Tiles(graph, d, own, **sizes)
+            elif stop - start == width:
+                self.spans[start, stop] = DenseWhole(graph, self.order, d, **sizes)
+            else:
+                self.spans[start, stop] = DenseBlock(graph, self.order, d, own, **sizes)
         placed: Counter[tuple[int, int]] = Counter()
-        self.steps: list[_Update] = []
-        for active, (start, stop, weight) in plan:
-            gates, slopes = self.blocks[start, stop]
-            number = placed[start, stop]
-            placed[start, stop] += 1
-            proposal = like.new_empty(population, batch, stop - start)
-            buffers = (gates[:, number], proposal, slopes[:, number])
-            self.steps.append(_Update(slice(start, stop), active, weight, *buffers))
-        self.steps[0].gate.fill_(0.5)  # h = 0
-        self.last = like.new_empty(population, batch, width)  # u after the last update
+        steps: list[_Step] = []
+        for place, (active, own, mask) in enumerate(plan):
+            key = own.start, own.stop
+            update = self.spans[key].update(placed[key], self.buffers)
+            placed[key] += 1
+            sweep, number = divmod(place % (sweeps * per_sweep), per_sweep)
+            steps.append(_Step(update, active, mask, sweep, number))
+        # Where u stands before the next update; a dense product of all channels hears it in place.
+        self.gates_after = [step.update.gate for step in steps[1:]] + [self.buffers.gate]
+        size = sweeps * per_sweep
+        self.time_steps = [
+            self._time_step(t, tuple(steps[t * size : (t + 1) * size]), plan)
+            for t in range(horizon)
+        ]
+
+    def _time_step(self, t: int, steps: tuple[_Step, ...], plan: list) -> _TimeStep:
+        p, total, slopes, parts = self.cell.state_size, self.totals[:, t], None, ()
+        if len(self.spans) == 1:
+            (span,) = self.spans.values()
+            slopes = span.slopes[:, t * len(steps) : (t + 1) * len(steps)]
+            slopes = slopes.flatten(2).unflatten(2, total.shape[1:])
+        else:
+            owns = [own for _, own, _ in plan[t * len(steps) : (t + 1) * len(steps)]]
+            parts = tuple(
+                (total[:, :, own], step.update.slope) for own, step in zip(owns, steps, strict=True)
+            )
+        return _TimeStep(
+            steps=steps,
+            inputs=self.inputs[:, t],
+            prediction=self.inputs[:, t + 1, :, :p],
+            end=self.ends[:, t],
+            error=self.errors[:, t],
+            total=total,
+            slopes=slopes,
+            parts=parts,
+        )
+
+    def _planned(self, active: Tensor) -> tuple[slice, Tensor | None]:
+        """The range of the active clusters' channels; all channels and a mask if there is none."""
+        mask = self._mask(active)
+        moved = np.flatnonzero(mask.cpu().numpy())
+        if moved.size and moved[-1] - moved[0] + 1 == moved.size:
+            return slice(int(moved[0]), int(moved[-1]) + 1), None
+        return slice(0, self.cell.hidden_size), mask
 
     def __call__(
         self,
@@ -212,28 +260,31 @@ class RolloutGradient:
             self.inputs[:, 0, :, :p] = states[:, :, 0]
             self.inputs[:, :-1, :, p:-1] = controls.transpose(1, 2)
             self.targets = states[:, :, 1:]
-            activity, weights = self._forward(generators)
+            activity, masks = self._forward(generators)
             predictions = self.inputs[:, 1:, :, :p]  # (S, T, B, p)
             torch.sub(predictions, self.targets.transpose(1, 2), out=self.errors)
             loss = self.errors.square().mean(dim=(1, 2, 3))
             self.errors.mul_(2 / self.errors[0].numel())
-            self._backward(weights)
+            self._backward(masks)
             return loss, self._gradient(), activity
 
     def _bind(self, parameters: Tensor) -> None:
         """Lays out the weights of the population for the passes in u."""
-        weights = self.cell.unflatten(parameters)
-        messages = torch.nn.functional.pad(weights["messages"].flatten(1), (0, 1))
-        width = self.cell.hidden_size
-        self.recurrent, self.recurrent_transposed = (  # 4 M and its transpose, (S, n d, n d)
-            messages.index_select(1, entry).view(-1, width, width).mul_(strength)
-            for entry, strength in zip(self.entries, self.strengths, strict=True)
-        )
-        drive = torch.cat([weights["drive"], weights["drive_bias"].unsqueeze(-1)], dim=-1)
-        self.drive = 2 * self._arranged(drive, 1, self.channels).mT  # (S, p + q + 1, n d)
-        self.drive[:, -1] -= self.recurrent.sum(dim=1) / 2
-        self.feedback = self.drive[:, : self.cell.state_size].mT.contiguous()  # (S, n d, p)
-        self.readout = 2 * self._arranged(weights["readout"], 2, self.channels)  # (S, p, n d)
+        weights, p = self.cell.unflatten(parameters), self.cell.state_size
+        quadruple = torch.nn.functional.pad(4 * weights["messages"].flatten(1), (0, 1))
+        for span in self.spans.values():
+            span.bind(quadruple, self.relaxation)
+        received = torch.matmul(self.heard.T, weights["messages"].sum(dim=-1))  # 1 M, (S, n, d)
+        bias = weights["drive_bias"] - received.flatten(1)
+        drive = torch.cat([weights["drive"].mT, bias.unsqueeze(1)], dim=1)
+        self.drive = 2 * self._arranged(drive, 2, self.channels)  # (S, p + q + 1, n d)
+        self.feedback = self.drive[:, :p].mT.contiguous()  # (S, n d, p)
+        readout = self._arranged(weights["readout"], 2, self.channels)  # (S, p, n d)
+        self.readout = (2 * readout).mT.contiguous()
+        self.readout_back = 2 * self.relaxation * readout
+        if self.schedule.needs_answer:
+            by_cluster = readout.mT.unsqueeze(2) * self.membership.T.unsqueeze(-1)
+            self.readout_of_clusters = by_cluster.flatten(2)  # (S, n d, C p)
         self.readout_bias = (weights["readout_bias"] - weights["readout"].sum(-1)).unsqueeze(1)
 
     def _arranged(self, values: Tensor, dim: int, places: Tensor) -> Tensor:
@@ -242,128 +293,138 @@ class RolloutGradient:
 
     def _forward(
         self, generators: Sequence[np.random.Generator]
-    ) -> tuple[list[Tensor], list[Tensor | float]]:
-        """Fills the buffers; returns the active clusters and the weight w of each update."""
-        schedule, readout = self.schedule, self.readout.mT
-        choice_state = schedule.start(generators, self.inputs.shape[2])
-        activity, weights = [], []
-        for t in range(self.inputs.shape[1] - 1):
-            drive = torch.bmm(self.inputs[:, t], self.drive)
-            for number in range(self.updates):
-                step = t * self.updates + number
-                update = self.steps[step]
-                after = self.steps[step + 1].gate if step + 1 < len(self.steps) else self.last
-                self._propose(update, drive)
-                active, weight = update.active, update.weight
+    ) -> tuple[list[Tensor], list[Tensor | None]]:
+        """Fills the buffers; returns the active clusters and the mask of each update."""
+        schedule, drive = self.schedule, self.buffers.drive
+        choice_state = schedule.start(generators, drive.shape[1])
+        activity, masks = [], []
+        gate = self.time_steps[0].steps[0].update.gate
+        next(iter(self.spans.values())).start(gate)
+        gates_after = iter(self.gates_after)
+        for t, time_step in enumerate(self.time_steps):
+            torch.bmm(time_step.inputs, self.drive, out=drive)
+            for step in time_step.steps:
+                update = step.update
+                if update.gate is not gate:
+                    gate = update.gate.copy_(gate)
+                self._propose(update)
+                active, mask = step.active, step.mask
                 if active is None:
-                    sweep, within = divmod(number, schedule.updates_per_sweep)
-                    view = _GateView(self, update, t, sweep, within)
+                    view = _GateView(self, step, t)
                     active, choice_state = schedule.choose(view, choice_state)
-                    weight = self._weight(active)
-                self._relax(update, weight, after)
+                    mask = self._mask(active)
+                gate = self._relax(update, mask, next(gates_after))
                 activity.append(active)
-                weights.append(weight)
-            torch.add(self.minus_one, after, alpha=2, out=self.ends[:, t])
-            state = torch.baddbmm(self.readout_bias, after, readout)
-            self.inputs[:, t + 1, :, : self.cell.state_size] = state
-        return activity, weights
+                masks.append(mask)
+            torch.add(self.minus_one, gate, alpha=2, out=time_step.end)
+            torch.baddbmm(self.readout_bias, gate, self.readout, out=self.states)
+            time_step.prediction.copy_(self.states)
+        return activity, masks
 
-    def _propose(self, update: _Update, drive: Tensor) -> None:
-        """r of the block's channels."""
-        weights = self.recurrent[:, :, update.block]
-        torch.baddbmm(drive[:, :, update.block], update.gate, weights, out=update.proposal)
+    def _propose(self, update: Update) -> None:
+        """r of the span's channels."""
+        for to, source in update.hearing:
+            to.copy_(source)
+        torch.baddbmm(update.drive, update.heard, update.span.weights, out=update.proposal_rows)
         update.proposal.sigmoid_()
 
-    def _relax(self, update: _Update, weight: Tensor | float, after: Tensor) -> None:
-        """u' from u and r."""
-        if update.proposal.shape == after.shape:
-            torch.lerp(update.gate, update.proposal, weight, out=after)
+    def _relax(self, update: Update, mask: Tensor | None, after: Tensor) -> Tensor:
+        """Moves u to u'; returns where that stands, which is ``after`` if all of it has moved."""
+        gate = update.gate
+        if update.adding:  # a part of the channels
+            update.own_gate.lerp_(update.proposal, self.relaxation)
         else:
-            after.copy_(update.gate)
-            after[:, :, update.block].lerp_(update.proposal, weight)
+            weight = self.relaxation if mask is None else mask * self.factor
+            torch.lerp(gate, update.proposal, weight, out=after)
+            gate = after
+        for to, source in update.keeping:
+            to.copy_(source)
+        return gate
 
-    def next_loss(self, time_step: int, hidden: Tensor) -> Tensor:
-        """(..., S, B): squared error of the read-outs of h (..., S, B, n, d), mean over p."""
-        gates = hidden.flatten(-2).add(1).div_(2)
+    def next_loss(self, gate: Tensor, time_step: int, steps: Tensor) -> Tensor:
+        """Squared error (S, B, C) of the read-out if one cluster's nodes alone take their steps.
+
+        Args:
+            gate: u, (S, B, n d).
+            time_step: t.
+            steps: of h, (S, B, n, d).
+        """
         missing = self.readout_bias - self.targets[:, :, time_step]  # (S, B, p)
-        return (gates @ self.readout.mT).add_(missing).square_().mean(dim=-1)
+        missing = torch.baddbmm(missing, gate, self.readout).unsqueeze(2)
+        by_cluster = torch.bmm(steps.flatten(-2), self.readout_of_clusters)  # (S, B, C p)
+        clusters = self.schedule.partition.clusters
+        return by_cluster.unflatten(-1, (clusters, -1)).add_(missing).square_().mean(dim=-1)
 
     def shown(self, which: int, gate: Tensor) -> Tensor:
         """h = 2 u - 1, (S, B, n, d), from u (S, B, n d), in a buffer; or f(h, z) from r."""
         torch.add(self.minus_one, gate, alpha=2, out=self.views[which])
         return self.views[which].unflatten(-1, (self.cell.graph.nodes, self.cell.channels))
 
-    def _weight(self, active: Tensor) -> Tensor:
-        """w = eta a for each hidden channel: (n d,) or (S, B, n d)."""
+    def _mask(self, active: Tensor) -> Tensor:
+        """1 for each hidden channel that moves: (n d,) or (S, B, n d)."""
         check_active(self.schedule, active)
-        return active.to(self.weight_of_cluster) @ self.weight_of_cluster
+        return active.to(self.membership) @ self.membership
 
-    def _backward(self, weights: list[Tensor | float]) -> None:
-        cotangent = self.cotangent.zero_()
-        for t in reversed(range(self.errors.shape[1])):
-            cotangent.baddbmm_(self.errors[:, t], self.readout)
-            total = self.drive_cotangents[:, t]
-            first = t * self.updates
-            for step in reversed(range(first, first + self.updates)):
-                self._pull_back(self.steps[step], weights[step])
-            self._sum_slopes(first, total)
-            if t:  # the drive's state was the last time step's prediction
-                self.errors[:, t - 1] += torch.bmm(total, self.feedback)
-
-    def _sum_slopes(self, first: int, total: Tensor) -> None:
-        """The sum of a time step's c_q, (S, B, n d)."""
-        if len(self.blocks) == 1:
-            ((_, slopes),) = self.blocks.values()
-            torch.sum(slopes[:, first : first + self.updates], dim=1, out=total)
-            return
-        total.zero_()
-        for update in self.steps[first : first + self.updates]:
-            total[:, :, update.block] += update.slope
-
-    def _pull_back(self, update: _Update, weight: Tensor | float) -> None:
-        """c_q of one update, and c before it from c after it."""
-        cotangent, slope = self.cotangent, update.slope
-        within = cotangent[:, :, update.block]
-        back = self.recurrent_transposed[:, update.block]
-        if isinstance(weight, float):
-            sigmoid_backward(within, update.proposal, grad_input=slope)
-            slope.mul_(weight)
-            if within.shape == cotangent.shape:
-                cotangent.baddbmm_(slope, back, beta=1 - weight)
+    def _backward(self, masks: list[Tensor | None]) -> None:
+        cotangent = self.buffers.cotangent.zero_()
+        masks_before = reversed(masks)
+        for t in reversed(range(len(self.time_steps))):
+            time_step = self.time_steps[t]
+            cotangent.baddbmm_(time_step.error, self.readout_back)
+            for step in reversed(time_step.steps):
+                self._pull_back(step.update, next(masks_before))
+            if time_step.slopes is not None:
+                torch.sum(time_step.slopes, dim=1, out=time_step.total)
             else:
-                within.mul_(1 - weight)
-                cotangent.baddbmm_(slope, back)
+                time_step.total.zero_()
+                for to, slope in time_step.parts:
+                    to.add_(slope)
+            if t:  # the drive's state was the last time step's prediction
+                self.time_steps[t - 1].error.add_(torch.bmm(time_step.total, self.feedback))
+
+    def _pull_back(self, update: Update, mask: Tensor | None) -> None:
+        """c_q of one update, and eta c before it from eta c after it."""
+        beta = 1.0
+        if mask is None:
+            beta = 1 - self.relaxation
+            sigmoid_backward(update.own_cotangent, update.proposal, grad_input=update.slope)
         else:
-            torch.mul(cotangent, weight, out=self.weighted)
-            sigmoid_backward(self.weighted, update.proposal, grad_input=slope)
-            cotangent.sub_(self.weighted).baddbmm_(slope, back)
+            cotangent = self.buffers.cotangent
+            torch.mul(cotangent, mask, out=self.masked)
+            sigmoid_backward(self.masked, update.proposal, grad_input=update.slope)
+            cotangent.sub_(self.masked, alpha=self.relaxation)
+        for to, source in update.returning:
+            to.copy_(source)
+        if not update.adding:
+            update.returned.baddbmm_(update.slopes, update.span.back, beta=beta)
+            return
+        update.own_cotangent.mul_(self.decay)
+        torch.bmm(update.slopes, update.span.back, out=update.returned)
+        for to, part in update.adding:
+            to.add_(part)
 
     def _gradient(self) -> Tensor:
         """(S, P), from the inputs and cotangents of all updates."""
         cell = self.cell
-        total = self.drive_cotangents.flatten(1, 2)  # (S, T B, n d)
+        total = self.totals.flatten(1, 2)  # (S, T B, n d)
         inputs = self.inputs[:, :-1].flatten(1, 2)  # (S, T B, p + q + 1)
-        drive = 2 * torch.bmm(total.mT, inputs)  # the bias last, (S, n d, p + q + 1)
-        bias = drive[..., -1]
-        recurrent = self.recurrent.new_zeros(self.recurrent.shape)  # (S, n d, n d), by u
-        for (start, stop), (gates, slopes) in self.blocks.items():
-            product = torch.bmm(gates.flatten(1, 2).mT, slopes.flatten(1, 2))
-            recurrent[:, :, start:stop] += product
-        used = recurrent.flatten(1).index_select(1, self.used).mul_(4)
-        used -= bias.index_select(1, self.used % cell.hidden_size)
-        messages = math.prod(cell.parameter_shapes["messages"])
+        drive = self._arranged(2 * torch.bmm(inputs.mT, total), 2, self.places)  # the bias last
+        bias = drive[:, -1]
+        nodes = bias.unflatten(-1, (cell.graph.nodes, cell.channels))
+        # What u^T c_q leaves out, u being (1 + h) / 2; alike for all channels that are heard.
+        offset = torch.matmul(self.heard, nodes).unsqueeze(-1)
+        messages = offset.expand(-1, *cell.parameter_shapes["messages"]).flatten(1).neg()
+        for span in self.spans.values():
+            span.add_gradient(messages)
         errors = self.errors.flatten(1, 2)  # (S, T B, p)
         # The read-out's gradient goes through h, so that it is exactly 0 for a node that never
         # moved: Adam would blow up what rounding leaves in its place.
+        readout = torch.bmm(errors.mT, self.ends.flatten(1, 2))
         pieces = {
-            "drive": self._arranged(drive[..., :-1], 1, self.places),
-            "drive_bias": self._arranged(bias, 1, self.places),
-            "messages": used.new_zeros(len(used), messages).index_add_(
-                1, self.message_of_used, used * self.strength_of_used
-            ),
-            "readout": self._arranged(
-                torch.bmm(errors.mT, self.ends.flatten(1, 2)), 2, self.places
-            ),
+            "drive": drive[:, :-1].mT,
+            "drive_bias": bias,
+            "messages": messages,
+            "readout": self._arranged(readout, 2, self.places),
             "readout_bias": errors.sum(dim=1),
         }
         return torch.cat([pieces[name].flatten(1) for name in cell.parameter_shapes], dim=1)

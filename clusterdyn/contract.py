@@ -1,5 +1,6 @@
 """What every schedule must obey, checked by running it and disturbing what it may not see."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import Tensor
 from clusterdyn.graph import Graph
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule, SweepView
-from clusterdyn.sweeps import rollout
+from clusterdyn.sweeps import losses_ahead, rollout
 
 SWEEPS = 3
 RELAXATION = 0.5
@@ -169,18 +170,20 @@ def _choices_at(schedule: Schedule, states: Tensor) -> Tensor:
     """
     population, batch = states.shape[2:4]
     state = schedule.start([np.random.default_rng(seed) for seed in range(population)], batch)
+    labels = torch.tensor(schedule.partition.labels)
     taken = []
     for number, (hidden, proposal) in enumerate(states.clone()):
         sweep, update = divmod(number, schedule.updates_per_sweep)
-        view = SweepView(hidden, proposal, sweep // SWEEPS, sweep % SWEEPS, update, _any_loss)
+        next_loss = partial(losses_ahead, _any_readout, torch.tensor(0.3), hidden, labels)
+        view = SweepView(hidden, proposal, sweep // SWEEPS, sweep % SWEEPS, update, next_loss)
         active, state = schedule.choose(view, state)
         taken.append(active.expand(population, batch, schedule.partition.clusters))
     return torch.stack(taken)
 
 
-def _any_loss(hidden: Tensor) -> Tensor:
-    """(..., S, B): something that a schedule which needs the answer can lower."""
-    return (hidden.flatten(-2) - 0.3).square().mean(dim=-1)
+def _any_readout(hidden: Tensor) -> Tensor:
+    """(S, B, n d): what a schedule that needs the answer can bring closer to a target."""
+    return hidden.flatten(-2)
 
 
 def _reads_others(schedule: Schedule, what: str) -> str:

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,18 +16,20 @@ class Graph:
     Attributes:
         name: what reports call it.
         neighbours: for each of the n nodes its neighbours, ascending, without repeats.
-        relations: (R, n, n), float64. A node's message along relation r is the mean of the
-            hidden states that row r weights, and each relation has weights of its own. A ring
-            has two, "left" and "right". No node hears itself or another node in two relations.
+        relations: R sparse matrices (n, n), float64; given in any form that SciPy reads. A node's
+            message along a relation is the sum of the hidden states that its row weights, and
+            each relation has weights of its own. A ring has two, "left" and "right". No node
+            hears itself or another node in two relations.
     """
 
     name: str
     neighbours: tuple[tuple[int, ...], ...]
-    relations: np.ndarray
+    relations: tuple[csr_array, ...]
 
     def __post_init__(self) -> None:
-        heard = (self.relations != 0).sum(axis=0)
-        if heard.max() > 1 or heard.diagonal().any():
+        object.__setattr__(self, "relations", tuple(csr_array(r) for r in self.relations))
+        heard = sum((r != 0).astype(int) for r in self.relations)
+        if self.relations and (heard.max() > 1 or heard.diagonal().any()):
             raise ValueError(
                 f"in graph {self.name!r} a node hears itself, or another node along two "
                 "relations; each pair of nodes may share one relation"
@@ -35,12 +40,18 @@ class Graph:
         """n, the number of nodes."""
         return len(self.neighbours)
 
-    def neighbour_mean(self) -> np.ndarray:
+    def neighbour_mean(self) -> csr_array:
         """(n, n), float64: the operator that maps hidden states to the mean of the neighbours'."""
-        operator = np.zeros((self.nodes, self.nodes))
-        for node, others in enumerate(self.neighbours):
-            operator[node, list(others)] = 1.0 / len(others)
-        return operator
+        degrees = [len(others) for others in self.neighbours]
+        weights = np.repeat([1.0 / degree if degree else 0.0 for degree in degrees], degrees)
+        columns = np.array([other for others in self.neighbours for other in others], dtype=int)
+        ends = np.concatenate([[0], np.cumsum(degrees)])
+        return csr_array((weights, columns, ends), shape=(self.nodes, self.nodes))
+
+    def closed_neighbourhood(self, nodes: np.ndarray) -> np.ndarray:
+        """Some nodes and all that they hear along any relation, ascending."""
+        heard = [relation[nodes].indices for relation in self.relations]
+        return np.unique(np.concatenate([nodes, *heard]))
 
 
 def ring(nodes: int) -> Graph:
@@ -51,14 +62,43 @@ def ring(nodes: int) -> Graph:
     """
     if nodes < 3:
         raise ValueError(f"a ring needs at least 3 nodes; got nodes={nodes}")
-    identity = np.eye(nodes)
+    here, one = np.arange(nodes), np.ones(nodes)
     return Graph(
         name="ring",
         neighbours=tuple(
             tuple(sorted({(node - 1) % nodes, (node + 1) % nodes})) for node in range(nodes)
         ),
-        # Row i of a rolled identity picks node i - 1, or node i + 1.
-        relations=np.stack([np.roll(identity, -1, axis=1), np.roll(identity, 1, axis=1)]),
+        relations=tuple(
+            csr_array((one, (here, (here + step) % nodes)), shape=(nodes, nodes))
+            for step in (-1, 1)
+        ),
+    )
+
+
+def is_ring(graph: Graph) -> bool:
+    """Whether a graph's relations are a ring's, left and right, with its nodes in order."""
+    if graph.nodes < 3 or len(graph.relations) != 2:
+        return False
+    pairs = zip(graph.relations, ring(graph.nodes).relations, strict=True)
+    return all((own != rings).nnz == 0 for own, rings in pairs)
+
+
+def neighbour_sum(hidden: Tensor, operator: csr_array) -> Tensor:
+    """Sum of the hidden states that each row of a sparse operator weights, (S, B, n, d).
+
+    Args:
+        hidden: (S, B, n, d).
+        operator: (n, n), sparse.
+    """
+    sources = torch.as_tensor(operator.indices, device=hidden.device)
+    weighted = hidden.index_select(2, sources)  # (S, B, edges, d)
+    if (operator.data != 1).any():
+        weighted = weighted * torch.as_tensor(operator.data).to(hidden).unsqueeze(-1)
+    if (np.diff(operator.indptr) == 1).all():
+        return weighted
+    targets = np.repeat(np.arange(operator.shape[0]), np.diff(operator.indptr))
+    return torch.zeros_like(hidden).index_add(
+        2, torch.as_tensor(targets, device=hidden.device), weighted
     )
 
 

@@ -12,7 +12,37 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph
+from clusterdyn.graph import Graph, neighbour_sum
+
+DENSE_CHANNELS = 1024  # hidden states up to this long are multiplied by one dense matrix a model
+
+
+def recurrent_entries(
+    graph: Graph, channels: int, sources: np.ndarray, targets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How shared message weights fill a part of the recurrent matrix.
+
+    Args:
+        graph: over the nodes.
+        channels: d. Hidden channel i d + a is channel a of node i.
+        sources, targets: hidden channels, in any order.
+
+    Returns:
+        Two arrays (sources, targets). The first, int64, says which entry of the flat messages
+        ((1 + R) d d, self first) moves a target when a source does, and points one past their end
+        where none does; the second, float64, by how much the graph's relation scales it.
+    """
+    d = channels
+    source_nodes, source_place = np.unique(sources // d, return_inverse=True)
+    target_nodes, target_place = np.unique(targets // d, return_inverse=True)
+    own = (source_nodes[:, None] == target_nodes).astype(float)
+    heard = [r[target_nodes][:, source_nodes].T.toarray() for r in graph.relations]
+    weights = np.stack([own, *heard])  # (1 + R, source nodes, target nodes)
+    nodes = np.ix_(source_place, target_place)
+    relation = np.abs(weights).argmax(axis=0)[nodes]
+    strength = weights.sum(axis=0)[nodes]
+    entry = relation * d * d + (targets % d) * d + (sources % d)[:, None]
+    return np.where(strength != 0, entry, len(weights) * d * d), strength
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,27 +89,6 @@ class MessagePassingCell:
     def parameter_count(self) -> int:
         """P, the parameters of one model."""
         return sum(math.prod(shape) for shape in self.parameter_shapes.values())
-
-    @cached_property
-    def recurrent_layout(self) -> tuple[np.ndarray, np.ndarray]:
-        """How shared message weights fill the dense recurrent matrix.
-
-        Returns:
-            Two arrays (n d, n d), over sources (j, b) and targets (i, a). The first, int64, says
-            which entry of the flat messages moves channel a of node i when channel b of node j
-            does, and points one past their end where none does; the second, float64, by how much
-            the graph's relation scales it.
-        """
-        nodes, d = self.graph.nodes, self.channels
-        relations = np.concatenate([np.eye(nodes)[None], self.graph.relations])
-        entry = np.full((nodes, d, nodes, d), len(relations) * d * d)
-        strength = np.zeros((nodes, nodes))
-        block = np.arange(d * d).reshape(d, d).T  # of one relation, by (b, a)
-        for r, i, j in zip(*np.nonzero(relations), strict=True):
-            entry[j, :, i, :] = r * d * d + block
-            strength[j, i] = relations[r, i, j]
-        width = self.hidden_size
-        return entry.reshape(width, width), np.kron(strength, np.ones((d, d)))
 
     def initial_parameters(self, stream: np.random.SeedSequence) -> np.ndarray:
         """Draws a model's start as ``torch.nn.Linear`` does: U(-1, 1) / sqrt(fan in).
@@ -144,16 +153,21 @@ class BoundCell:
         self.drive_bias = weights["drive_bias"].unsqueeze(1)  # (S, 1, n d)
         self.readout_weight = weights["readout"].mT  # (S, n d, p)
         self.readout_bias = weights["readout_bias"].unsqueeze(1)  # (S, 1, p)
-        entry, strength = cell.recurrent_layout
-        messages = torch.nn.functional.pad(weights["messages"].flatten(1), (0, 1))
-        dense = messages.index_select(1, torch.as_tensor(entry, device=parameters.device).ravel())
-        # Entry ((j, b), (i, a)): how channel b of node j moves channel a of node i.
-        self.recurrent = dense.view(-1, *entry.shape) * torch.as_tensor(strength).to(parameters)
+        self.messages = weights["messages"]  # (S, 1 + R, d, d)
+        self.recurrent = None
+        if cell.hidden_size <= DENSE_CHANNELS:
+            every = np.arange(cell.hidden_size)
+            entry, strength = recurrent_entries(cell.graph, cell.channels, every, every)
+            flat = torch.nn.functional.pad(self.messages.flatten(1), (0, 1))
+            places = torch.as_tensor(entry.ravel(), device=parameters.device)
+            dense = flat.index_select(1, places).view(-1, *entry.shape)
+            # Entry ((j, b), (i, a)): how channel b of node j moves channel a of node i.
+            self.recurrent = dense * torch.as_tensor(strength).to(parameters)
 
     def start(self, batch: int) -> Tensor:
         """h = 0, (S, B, n, d)."""
         shape = (self.population, batch, self.cell.graph.nodes, self.cell.channels)
-        return self.recurrent.new_zeros(shape)
+        return self.messages.new_zeros(shape)
 
     def drive(self, state: Tensor, control: Tensor) -> Tensor:
         """z, (S, B, n, d), from a state (S, B, p) and a control (S, B, q), standardised."""
@@ -163,8 +177,17 @@ class BoundCell:
 
     def proposal(self, hidden: Tensor, drive: Tensor) -> Tensor:
         """f(h, z) of every node, (S, B, n, d), from h and z of the same shape."""
+        if self.recurrent is None:
+            return torch.tanh(drive + self._received(hidden))
         flat = torch.baddbmm(drive.flatten(-2), hidden.flatten(-2), self.recurrent)
         return torch.tanh(flat).view_as(hidden)
+
+    def _received(self, hidden: Tensor) -> Tensor:
+        """W_self h_i + sum_r W_r (A_r h)_i, node by node: for graphs too large for a matrix."""
+        heard = [hidden, *(neighbour_sum(hidden, r) for r in self.cell.graph.relations)]
+        rows = torch.cat(heard, dim=-1).flatten(1, 2)  # (S, B n, (1 + R) d)
+        weights = self.messages.mT.flatten(1, 2)  # ((r, b), a)
+        return torch.bmm(rows, weights).view_as(hidden)
 
     def readout(self, hidden: Tensor) -> Tensor:
         """The next state (S, B, p), standardised, from h (S, B, n, d)."""

@@ -88,16 +88,16 @@ def rollout(
     activity: list[Tensor] = []
     for time_step in range(controls.shape[2]):
         drive = cell.drive(state, controls[:, :, time_step])
-        next_loss = None
-        if schedule.needs_answer:
-            next_loss = partial(_squared_error, cell.readout, targets[:, :, time_step])
         for sweep in range(sweeps):
             for update in range(schedule.updates_per_sweep):
                 proposal = cell.proposal(hidden, drive)
                 with torch.no_grad():
-                    view = SweepView(
-                        hidden.detach(), proposal.detach(), time_step, sweep, update, next_loss
-                    )
+                    seen = hidden.detach()
+                    next_loss = None
+                    if schedule.needs_answer:
+                        target = targets[:, :, time_step]
+                        next_loss = partial(losses_ahead, cell.readout, target, seen, labels)
+                    view = SweepView(seen, proposal.detach(), time_step, sweep, update, next_loss)
                     active, choice_state = schedule.choose(view, choice_state)
                     check_active(schedule, active)
                     active_nodes = active[..., labels].unsqueeze(-1)
@@ -108,11 +108,27 @@ def rollout(
     return Rollout(torch.stack(predictions, dim=2), tuple(activity))
 
 
-def _squared_error(readout: Callable[[Tensor], Tensor], target: Tensor, hidden: Tensor) -> Tensor:
-    """(..., S, B): squared error of the read-outs of h (..., S, B, n, d), mean over p."""
-    states = hidden.flatten(0, -5) if hidden.ndim > 4 else hidden.unsqueeze(0)
-    losses = [(readout(h) - target).square().mean(dim=-1) for h in states]
-    return torch.stack(losses).view(*hidden.shape[:-4], *losses[0].shape)
+def losses_ahead(
+    readout: Callable[[Tensor], Tensor],
+    target: Tensor,
+    hidden: Tensor,
+    labels: Tensor,
+    steps: Tensor,
+) -> Tensor:
+    """Squared error (S, B, C) of the read-out if one cluster's nodes alone take their steps.
+
+    Args:
+        readout: maps h (S, B, n, d) to a state (S, B, p).
+        target: the true state, (S, B, p).
+        hidden: h, (S, B, n, d).
+        labels: (n,), the cluster of each node.
+        steps: of h, (S, B, n, d).
+    """
+    losses = []
+    for cluster in range(int(labels.max()) + 1):
+        moved = hidden + steps * (labels == cluster).unsqueeze(-1)
+        losses.append((readout(moved) - target).square().mean(dim=-1))
+    return torch.stack(losses, dim=-1)
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class Adam:
             alive: bool, (S,).
 
         Returns:
-            Which rows moved, bool, (S,).
+            Which rows moved, bool, (S,): those whose gradient's norm was finite as well.
         """
         self.steps += 1
         norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
@@ -128,10 +128,12 @@ class Adam:
         self.first_moment.lerp_(gradient, 1 - self.beta1)
         self.second_moment.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
         rates = self.learning_rates / (1 - self.beta1**self.steps)
-        root = self.second_moment.sqrt() / (1 - self.beta2**self.steps) ** 0.5
-        moved = parameters - rates * self.first_moment / (root + self.epsilon)
-        alive = alive & moved.isfinite().all(dim=1)
-        parameters.copy_(torch.where(alive.unsqueeze(1), moved, parameters))
+        root = self.second_moment.sqrt().div_((1 - self.beta2**self.steps) ** 0.5)
+        moved = torch.addcdiv(
+            parameters, rates * self.first_moment, root.add_(self.epsilon), value=-1
+        )
+        alive = alive & norm.isfinite().squeeze(1) & moved.isfinite().all(dim=1)
+        torch.where(alive.unsqueeze(1), moved, parameters, out=parameters)
         return alive
 
 
@@ -308,11 +310,11 @@ def train_population(
             loss, gradient, active = gradient_of(
                 parameters, epoch_states[:, step], epoch_controls[:, step], generators
             )
-            finite = loss.isfinite() & gradient.isfinite().all(dim=1)
-            moved = optimiser.step(parameters, gradient, alive & finite)
+            moved = optimiser.step(parameters, gradient, alive & loss.isfinite())
             step_number = epoch * batches.shape[1] + step
-            stopped_at = torch.where(alive & ~moved, step_number, stopped_at)
-            alive = moved
+            if not torch.equal(moved, alive):
+                stopped_at = torch.where(alive & ~moved, step_number, stopped_at)
+                alive = moved
             epoch_loss += loss
             activity.append(_choice_counts(active))
         seconds += time.perf_counter() - started

@@ -48,7 +48,7 @@ def test_smallest_ring_is_a_triangle():
 @pytest.mark.parametrize("nodes", [3, 4, 7])
 def test_relation_0_hears_the_left_neighbour_and_relation_1_the_right_one(nodes):
     hidden = np.random.default_rng(0).normal(size=nodes)
-    left, right = ring(nodes).relations @ hidden
+    left, right = (relation @ hidden for relation in ring(nodes).relations)
     for i in range(nodes):
         assert left[i] == hidden[i - 1]
         assert right[i] == hidden[i + 1 if i + 1 < nodes else 0]

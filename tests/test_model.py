@@ -500,4 +500,4 @@ def test_a_graph_takes_relations_of_any_strength_that_share_no_pair():
 
 def test_relations_of_every_ring_share_no_pair():
     for nodes in range(3, 9):
-        assert (ring(nodes).relations != 0).sum(axis=0).max() == 1
+        assert sum((r != 0).astype(int) for r in ring(nodes).relations).max() == 1

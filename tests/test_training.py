@@ -17,10 +17,12 @@ from clusterdyn.graph import Partition, coloring, contiguous, random_partition, 
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.plain import PlainRingModel, train_plain
 from clusterdyn.schedules import SCHEDULES, RoundRobin, Schedule, make_schedule
+from clusterdyn.spans import Tiles
 from clusterdyn.streams import seed_streams
 from clusterdyn.sweeps import rollout
 from clusterdyn.training import (
     Adam,
+    AutogradGradient,
     Divergence,
     TrainedPopulation,
     TrainingConfig,
@@ -149,6 +151,37 @@ def test_loss_and_gradient_by_hand_equal_autograds_whatever_the_options(text):
         problem = (schedule, parameters, states, controls, 0.5)
         found = gradient_by_hand(*problem)(parameters, states, controls, generators(3))
         assert_equal_gradients(found, gradient_by_autograd(*problem))
+
+
+@pytest.mark.parametrize(
+    "name", ["full", "round_robin", "cluster_sequential", "clockwork", "residual"]
+)
+@pytest.mark.parametrize(
+    "partition",
+    [
+        contiguous(64, 16),  # a tile each
+        contiguous(64, 2),  # blocks that reach each other at both ends
+        contiguous(66, 6),  # 11 nodes: tiles of one
+        contiguous(68, 1),
+        strided(64, 4),  # no range: masked
+        Partition("unequal", (0,) * 60 + (1,) * 5 + (2,) * 3),
+    ],
+    ids=lambda partition: f"{partition.name}-{partition.nodes}-{partition.clusters}",
+)
+def test_tiles_of_a_large_ring_give_autograds_gradient(name, partition):
+    cell = MessagePassingCell(ring(partition.nodes), CHANNELS)
+    schedule = make_schedule(name, cell.graph, partition)
+    rng = np.random.default_rng(partition.nodes)
+    parameters = torch.as_tensor(0.3 * rng.normal(size=(2, cell.parameter_count)))
+    states = torch.as_tensor(rng.normal(size=(2, 3, 5, 3)))
+    controls = torch.as_tensor(rng.normal(size=(2, 3, 4, 1)))
+    sizes = {"sweeps": 2, "relaxation": 0.4}
+    by_hand = RolloutGradient(cell, schedule, (2, 3, 4), like=parameters, **sizes)
+    assert {type(span) for span in by_hand.spans.values()} == {Tiles}
+    problem = parameters, states, controls
+    expected = AutogradGradient(cell, schedule, **sizes)(*problem, generators(2))
+    for _ in range(2):  # the second time with what the first has left in the buffers
+        assert_equal_gradients(by_hand(*problem, generators(2)), expected)
 
 
 @pytest.mark.parametrize("name", ["sequential", "random", "histogram"])

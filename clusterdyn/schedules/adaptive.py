@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph, Partition
-from clusterdyn.schedules.base import Schedule, SweepView
+from clusterdyn.graph import Graph, Partition, neighbour_sum
+from clusterdyn.schedules.base import DENSE_CHANNELS, Schedule, SweepView
 
 TIES = ("lowest", "random", "oldest")
 NORMS = ("l2", "max", "mean")
@@ -43,31 +43,36 @@ class Histogram(Schedule):
         super().__init__(partition)
         self.bins, self.ties, self.share = bins, ties, share
         self.reads_batch = share == "batch"
-        self._deviation = np.eye(graph.nodes) - graph.neighbour_mean()  # (n, n)
+        self._neighbour_mean = graph.neighbour_mean()
 
     def _deviation_of(self, channels: int) -> np.ndarray:
         """(n d, n d): maps a hidden state to each node's minus the mean of its neighbours'."""
-        return np.kron(self._deviation.T, np.eye(channels))
+        deviation = np.eye(self.partition.nodes) - self._neighbour_mean.toarray()
+        return np.kron(deviation.T, np.eye(channels))
 
     def disagreement(self, hidden: Tensor) -> Tensor:
         """||h_i - mean of its neighbours||_2 for each node, (S, B, n), from h (S, B, n, d)."""
-        return self._squared_disagreement(hidden).sqrt()
+        return self._squared_disagreement(hidden).sqrt().view(hidden.shape[:-1])
 
     def _squared_disagreement(self, hidden: Tensor) -> Tensor:
-        rows = hidden.reshape(-1, hidden.shape[-2:].numel())  # (S B, n d)
-        deviation = self._kept(self._deviation_of, hidden)
-        squares = (rows @ deviation).square_()
-        return (squares @ self._kept(self._sum_channels, hidden)).view(hidden.shape[:-1])
+        """As rows (S B, n)."""
+        if hidden.shape[-2:].numel() > DENSE_CHANNELS:
+            deviation = hidden - neighbour_sum(hidden, self._neighbour_mean)
+        else:
+            rows = hidden.flatten(0, 1).flatten(1)  # (S B, n d)
+            deviation = torch.mm(rows, self._kept(self._deviation_of, hidden)).view(hidden.shape)
+        return self.node_sums(deviation.square_())
 
     def count(self, hidden: Tensor) -> Tensor:
         """Nodes of each cluster in the highest bin, (S, B, C) or (S, 1, C), from h."""
         squared = self._squared_disagreement(hidden)  # a bin's edge may be squared as well
-        edge = squared.amax(dim=-1, keepdim=True) * ((self.bins - 1) / self.bins) ** 2
-        in_highest_bin = (squared >= edge).to(squared)
+        edge = squared.amax(dim=-1, keepdim=True).mul_(((self.bins - 1) / self.bins) ** 2)
+        in_highest_bin = squared.ge_(edge)  # 0 or 1
         if self.share == "batch":  # summed first: whole numbers, so that equal counts tie
-            total = in_highest_bin.sum(dim=1, keepdim=True) @ self.membership(in_highest_bin)
-            return total / hidden.shape[1]
-        return in_highest_bin @ self.membership(in_highest_bin)
+            total = in_highest_bin.view(hidden.shape[:-1]).sum(dim=1, keepdim=True)
+            return total @ self.membership(total) / hidden.shape[1]
+        count = torch.mm(in_highest_bin, self.membership(in_highest_bin))
+        return count.view(*hidden.shape[:2], -1)
 
     def start(self, generators, batch):
         return _Waiting(generators)
@@ -185,16 +190,16 @@ class Residual(Schedule):
 
     def cluster_residual(self, view: SweepView) -> Tensor:
         """(S, B, C); for "l2" its square."""
-        squares = (view.proposal - view.hidden).square_()
-        rows = squares.view(-1, squares.shape[-2:].numel())  # (S B, n d)
-        squared = (rows @ self._kept(self._sum_channels, squares)).view(squares.shape[:-1])
+        squared = self.node_sums((view.proposal - view.hidden).square_())  # (S B, n)
+        size = view.hidden.shape[:2]
         if self.norm == "max":
             members = [self.partition.members(c) for c in range(self.partition.clusters)]
-            return torch.stack([squared[..., nodes].amax(dim=-1) for nodes in members], dim=-1)
+            largest = [squared[..., nodes].amax(dim=-1) for nodes in members]
+            return torch.stack(largest, dim=-1).view(*size, -1)
         membership = self.membership(squared)
         if self.norm == "mean":
-            return squared.sqrt() @ (membership / membership.sum(dim=0))
-        return squared @ membership
+            return (squared.sqrt_() @ (membership / membership.sum(dim=0))).view(*size, -1)
+        return torch.mm(squared, membership).view(*size, -1)
 
     def choose(self, view, state):
         return self.one_hot(self.cluster_residual(view).argmax(dim=-1)), state
@@ -219,7 +224,5 @@ class Oracle(Schedule):
         self.relaxation = relaxation
 
     def choose(self, view, state):
-        steps = (view.proposal - view.hidden) * self.relaxation
-        members = self.membership(steps[..., 0]).T.reshape(-1, 1, 1, steps.shape[-2], 1)
-        losses = view.next_loss(view.hidden + steps * members)  # (C, S, B)
-        return self.one_hot(losses.argmin(dim=0)), state
+        losses = view.next_loss((view.proposal - view.hidden) * self.relaxation)  # (S, B, C)
+        return self.one_hot(losses.argmin(dim=-1)), state

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from clusterdyn.graph import Partition
 
+DENSE_CHANNELS = 1024  # hidden states up to this long are summed by one dense product
 NextLoss = Callable[[Tensor], Tensor]
 
 
@@ -30,9 +31,9 @@ class SweepView:
         time_step: t, from 0.
         sweep: number of the sweep in this time step, from 0.
         update: number of the update in this sweep, from 0.
-        next_loss: for a schedule with ``needs_answer`` alone: maps hidden states (..., S, B, n, d)
-            to the squared error (..., S, B) that their read-outs would have at the end of this
-            time step.
+        next_loss: for a schedule with ``needs_answer`` alone: maps steps of h, (S, B, n, d), to
+            the squared error (S, B, C) that the read-out would have at the end of this time step
+            if the nodes of one cluster alone took theirs.
     """
 
     hidden: Tensor
@@ -111,7 +112,13 @@ class Schedule:
     def _members(self, length: int) -> np.ndarray:
         return np.eye(self.partition.clusters)[list(self.partition.labels)]
 
-    def _sum_channels(self, channels: int) -> np.ndarray:
+    def node_sums(self, values: Tensor) -> Tensor:
+        """Sums of (S, B, n, d) over the channels, as rows (S B, n)."""
+        if values.shape[-2:].numel() > DENSE_CHANNELS:
+            return values.sum(dim=-1).flatten(0, 1)
+        return torch.mm(values.flatten(0, 1).flatten(1), self._kept(self._channel_sums, values))
+
+    def _channel_sums(self, channels: int) -> np.ndarray:
         """(n d, n): sums what belongs to each node."""
         return np.repeat(np.eye(self.partition.nodes), channels, axis=0)
 
