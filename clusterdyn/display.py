@@ -15,7 +15,7 @@ import io
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from IPython.display import display
@@ -167,6 +167,12 @@ def show_text(markdown: str) -> None:
     if not markdown.strip():
         raise ValueError("show_text got an empty text; give it a sentence to show")
     display({"text/markdown": markdown, "text/plain": markdown}, raw=True)
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as a sentence lists them: "a, b and c". There must be at least one."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def finish(notebook_name: str, *, figures: int) -> None:

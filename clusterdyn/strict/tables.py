@@ -66,9 +66,21 @@ def methods(study: Study) -> list[ArmResult]:
     return [arm for arm in arms if not needs_answer(study, arm)]
 
 
-def pareto_front(arms: Sequence[ArmResult]) -> list[ArmResult]:
-    """The arms that no other beats in work and mean test MSE, by ascending work."""
-    points = [(arm.node_updates, float(arm.test_mse.mean())) for arm in arms]
+def shared_seeds(study: Study) -> int:
+    """How many test seeds, from the first, every compared arm was tested on."""
+    arms = [arm for group in compared_arms(study).values() for arm in group]
+    return min(len(arm.test_mse) for arm in arms)
+
+
+def pareto_front(arms: Sequence[ArmResult], seeds: int) -> list[ArmResult]:
+    """The arms that no other beats in work and mean test MSE, by ascending work.
+
+    Args:
+        arms: to choose from.
+        seeds: how many test seeds, from the first, the means are taken over: as many as all arms
+            share, since means over different seeds also differ by the seeds' data.
+    """
+    points = [(arm.node_updates, float(arm.test_mse[:seeds].mean())) for arm in arms]
     front = [
         arm
         for arm, (work, mse) in zip(arms, points, strict=True)
