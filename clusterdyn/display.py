@@ -34,6 +34,7 @@ PAPER = "#ffffff"
 
 _NAME = re.compile(r"[a-z0-9_]+")
 _NUMERIC = re.compile(r"[<>≈~]?\s*[+\-−±]?\s*(\d[\d,]*\.?\d*|\.\d+)([eE][+\-−]?\d+)?\s*[%×]?")
+_INTERVAL = re.compile(r"\S* ?\[\S+, \S+\]")  # perhaps after an estimate
 _EMPTY = ("", "–", "—")
 _ALIGNMENTS = ("left", "right", "center")
 
@@ -233,7 +234,9 @@ def _html_table(
 ) -> str:
     def element(tag: str, text: str, side: str, attributes: Mapping[str, str]) -> str:
         scope = "".join(f' {key}="{value}"' for key, value in attributes.items())
-        return f'<{tag}{scope} style="text-align: {side}">{html.escape(text)}</{tag}>'
+        # A narrow table breaks prose, but an estimate stays on the line of its interval.
+        whole = "; white-space: nowrap" if _INTERVAL.fullmatch(text) else ""
+        return f'<{tag}{scope} style="text-align: {side}{whole}">{html.escape(text)}</{tag}>'
 
     head = "".join(
         element("th", text, side, {"scope": "col"})

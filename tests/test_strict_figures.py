@@ -93,6 +93,11 @@ def interval(values: np.ndarray) -> list[float]:
     return [middle.low, middle.high]
 
 
+def thousandths(value: float, sign: str = "") -> str:
+    """A value in thousandths, as tables of claims write it."""
+    return f"{1000 * value:{sign}.0f}" if abs(value) >= 0.01 else f"{1000 * value:{sign}.2g}"
+
+
 def titles(picture: Picture) -> list[str]:
     return [axis.get_title(loc="left") for axis in picture.figure.axes]
 
@@ -575,8 +580,29 @@ def test_the_tables_of_claims_hold_every_statistic(study):
                 f"{c.test.pvalue:.2g}",
                 f"{claim.adjusted_p:.2g}",
                 int(np.sum(c.differences < 0)),
-                f"{np.mean(c.differences):+.2g} [{low:.2g}, {high:.2g}]",
+                f"{thousandths(np.mean(c.differences), '+')} "
+                f"[{thousandths(low)}, {thousandths(high)}]",
             )
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        (0.0, "+0"),
+        (-0.000123456, "-0.12"),
+        (0.00996, "+10"),
+        (0.012345, "+12"),
+        (0.0996, "+100"),
+        (-0.3256, "-326"),
+    ],
+)
+def test_a_table_of_claims_tells_differences_in_thousandths_without_an_exponent(
+    study, difference, text
+):
+    base = np.full(12, 0.5)
+    other = with_scores(study, {"full": base, "random": base + difference})
+    rows = {row[0]: row for row in tables.claims(other, "equal_sweeps").rows}
+    assert rows["random"][-1] == f"{text} [{text.lstrip('+')}, {text.lstrip('+')}]"
 
 
 def test_the_table_of_budgets_counts_the_models_of_every_arm(study):

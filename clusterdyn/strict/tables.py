@@ -205,18 +205,35 @@ def claims(study: Study, family: str) -> Table:
             f"{c.test.pvalue:.2g}",
             f"{claim.adjusted_p:.2g}",
             c.win_rate.wins,
-            f"{c.mean_difference:+.2g} [{c.t_interval.low:.2g}, {c.t_interval.high:.2g}]",
+            f"{_thousandths(c.mean_difference, '+')} "
+            f"[{_thousandths(c.t_interval.low)}, {_thousandths(c.t_interval.high)}]",
         )
         for claim in found
         for c in [claim.comparison]
     ]
     return Table(
-        ("comparison", "verdict", "n", "ratio", "p", "adj. p", "wins", "mean difference"),
+        (
+            "comparison",
+            "verdict",
+            "n",
+            "ratio",
+            "p",
+            "adj.\N{NO-BREAK SPACE}p",
+            "wins",
+            "difference, 10⁻³",
+        ),
         rows,
-        f"{FAMILIES[family].capitalize()}{against}. Differences of test MSE with 95 % t intervals; "
-        "ratios of geometric means with 95 % intervals; two-sided sign-flip p, adjusted by Holm's "
-        f"method over these {len(found)}; wins count the seeds that are better than the baseline.",
+        f"{FAMILIES[family].capitalize()}{against}. Ratios of geometric means with 95 % intervals; "
+        "two-sided sign-flip p, adjusted by Holm's method over these "
+        f"{len(found)}; wins count the seeds that are better than the baseline; differences of "
+        "mean test MSE, in thousandths, with 95 % t intervals.",
     )
+
+
+def _thousandths(value: float, sign: str = "") -> str:
+    """A thousand times a value, to two digits or to the unit; ``sign`` as of a format."""
+    value *= 1000
+    return f"{value:{sign}.0f}" if abs(value) >= 10 else f"{value:{sign}.2g}"
 
 
 def budgets(study: Study) -> Table:
