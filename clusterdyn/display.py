@@ -15,7 +15,7 @@ import io
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from IPython.display import display
@@ -34,6 +34,7 @@ PAPER = "#ffffff"
 
 _NAME = re.compile(r"[a-z0-9_]+")
 _NUMERIC = re.compile(r"[<>≈~]?\s*[+\-−±]?\s*(\d[\d,]*\.?\d*|\.\d+)([eE][+\-−]?\d+)?\s*[%×]?")
+_INTERVAL = re.compile(r"\S* ?\[\S+, \S+\]")  # perhaps after an estimate
 _EMPTY = ("", "–", "—")
 _ALIGNMENTS = ("left", "right", "center")
 
@@ -169,6 +170,12 @@ def show_text(markdown: str) -> None:
     display({"text/markdown": markdown, "text/plain": markdown}, raw=True)
 
 
+def listed(words: Iterable[str]) -> str:
+    """Words as a sentence lists them: "a, b and c". There must be at least one."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def finish(notebook_name: str, *, figures: int) -> None:
     """Says that the notebook ran to its end; belongs in the last cell of every notebook.
 
@@ -227,7 +234,9 @@ def _html_table(
 ) -> str:
     def element(tag: str, text: str, side: str, attributes: Mapping[str, str]) -> str:
         scope = "".join(f' {key}="{value}"' for key, value in attributes.items())
-        return f'<{tag}{scope} style="text-align: {side}">{html.escape(text)}</{tag}>'
+        # A narrow table breaks prose, but an estimate stays on the line of its interval.
+        whole = "; white-space: nowrap" if _INTERVAL.fullmatch(text) else ""
+        return f'<{tag}{scope} style="text-align: {side}{whole}">{html.escape(text)}</{tag}>'
 
     head = "".join(
         element("th", text, side, {"scope": "col"})

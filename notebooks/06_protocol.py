@@ -28,7 +28,7 @@ artifacts = ""  # where trained models are kept; empty: the project's artifacts 
 from clusterdyn import open_study
 from clusterdyn.display import finish, show_text
 from clusterdyn.figures import protocol as figures
-from clusterdyn.strict import findings, tables
+from clusterdyn.strict import design, findings, tables
 
 study = open_study(profile, settings, artifacts)
 
@@ -36,7 +36,11 @@ study = open_study(profile, settings, artifacts)
 # ## What the reference protocol did, and what is done instead
 
 # %%
-show_text(findings.reference_and_strict(study))
+show_text(design.reference_and_strict(study))
+
+# %% [markdown]
+# How many seeds the side experiments get in profile `full` was settled when results of earlier runs
+# had been seen. Time alone decided it; no schedule, rate or rule was changed with it.
 
 # %% [markdown]
 # ## Selection on validation

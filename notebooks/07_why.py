@@ -55,6 +55,16 @@ tables.claims(study, "decomposition").show()
 figures.strict_ties(study).show()
 
 # %% [markdown]
+# ## Who is updated, sweep by sweep
+#
+# A cluster starves in a trajectory if no sweep updates it there. That one cluster starves in all
+# trajectories shows in the shares; that each trajectory keeps to a cluster of its own does not, and
+# so the repeats are counted as well.
+
+# %%
+figures.strict_sweep_choices(study).show()
+
+# %% [markdown]
 # ## Is it predictability?
 #
 # A read-out can get used to an order that never changes. If so, noise in a fixed order must harm,
@@ -95,4 +105,4 @@ tables.claims(study, "yardsticks").show()
 
 # %%
 show_text(findings.why(study))
-finish("07_why", figures=6)
+finish("07_why", figures=7)

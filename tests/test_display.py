@@ -179,6 +179,20 @@ def test_columns_of_numbers_are_aligned_right_and_a_dash_does_not_change_that():
     assert sides == ["left", "right", "right", "left"] * 4
 
 
+def test_an_estimate_stays_on_the_line_of_its_interval_and_prose_may_break():
+    estimates = ["0.969 [0.947, 0.992]", "+12 [-1.1e-05, 13]", "[0.0006, 0.004]"]
+    others = ["over 256 sign patterns", "95 % interval [1.21, 2.24]", "a [b] c"]
+    data, _ = table_output([estimates, others], columns=["a", "b", "c"], caption="c")
+    styles = {cell[2]: cell[3] for cell in TableReader(data["text/html"]).cells}
+    assert [text for text, style in styles.items() if "white-space: nowrap" in style] == estimates
+
+
+def test_words_are_listed_as_in_a_sentence():
+    assert display.listed(["a"]) == "a"
+    assert display.listed(name for name in "ab") == "a and b"
+    assert display.listed(["a", "b", "c"]) == "a, b and c"
+
+
 def test_plain_table_lines_up():
     data, _ = table_output([["full", 8], ["idea", 12]], columns=["arm", "n"], caption="Runs.")
     assert data["text/plain"].splitlines() == [

@@ -5,13 +5,17 @@ from collections import Counter
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import nbformat
+import numpy as np
 import pytest
 from markupsafe import Markup
 
-from clusterdyn.display import GRID, INK, MUTED, PAPER
+from clusterdyn.comparison import compare
+from clusterdyn.display import GRID, INK, MUTED, PAPER, table_output
+from clusterdyn.profiles import strict_config, study_config
 from clusterdyn.report.execute import ExecutedNotebook
 from clusterdyn.report.html import (
     figure_file,
@@ -24,6 +28,9 @@ from clusterdyn.report.markdown import markdown_to_html
 from clusterdyn.report.mathml import latex_to_mathml
 from clusterdyn.report.svg import inline_svg
 from clusterdyn.report.verify import Figure
+from clusterdyn.strict import tables
+from clusterdyn.strict.arms import COMPARED, at_work, claim_budget
+from clusterdyn.strict.claims import Claim, decomposition
 
 CHROMIUM = "/usr/bin/chromium"
 PAGES = [
@@ -464,6 +471,77 @@ def test_page_needs_no_network_and_never_scrolls_sideways(visit, width):
     tab = visit(width)
     tab.evaluate("document.querySelectorAll('details').forEach((d) => d.open = true)")
     assert tab.evaluate(OVERFLOWING) == [0]
+
+
+@pytest.fixture(scope="module")
+def page_of_claims() -> str:
+    """The claims of profile full at equal work and of the decomposition, with made-up scores."""
+    config, strict = study_config("full"), strict_config("full")
+    rng, seeds = np.random.default_rng(0), np.arange(100, 132)
+    verdicts = ("helps", "harms", "equivalent", "unclear")
+
+    def claim(step: str, baseline: str, treatment: str, number: int) -> Claim:
+        scores = 0.00371 * np.exp(0.1 * rng.normal(size=(2, len(seeds))))
+        comparison = compare(seeds, *scores)
+        return Claim("equal_work", step, baseline, treatment, comparison, 0.00123,
+                     verdicts[number % 4])  # fmt: skip
+
+    arms = [at_work(config, name, claim_budget(strict)) for name in COMPARED]
+    families = {
+        "equal_work": [claim("", "full", arm.label, i) for i, arm in enumerate(arms)],
+        "decomposition": [
+            claim(step, before.label, after.label, i)
+            for i, (before, after, step) in enumerate(decomposition(config, strict, 0.01))
+        ],
+    }
+    study = SimpleNamespace(inference=SimpleNamespace(family=families.get))
+    outputs = []
+    for family in families:
+        table = tables.claims(study, family)
+        outputs.append(
+            shown(*table_output(table.rows, columns=table.columns, caption=table.caption))
+        )
+    return page_of(*outputs)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1024, 1280])
+def test_tables_of_claims_fit_a_wide_page(visit, page_of_claims, width):
+    tab = visit(width, html=page_of_claims)
+    boxes = tab.evaluate(
+        """() => [...document.querySelectorAll(".scroll:has(> table)")].map((box) => [
+          box.clientWidth, box.scrollWidth])"""
+    )
+    assert len(boxes) == 2
+    assert all(room >= needed for room, needed in boxes)
+    assert tab.evaluate(OVERFLOWING) == [0]
+
+
+@pytest.mark.browser
+def test_tables_of_claims_scroll_in_themselves_on_a_phone(visit, page_of_claims):
+    tab = visit(390, html=page_of_claims)
+    boxes = tab.evaluate(
+        """() => [...document.querySelectorAll(".scroll:has(> table)")].map((box) => [
+          box.clientWidth, box.scrollWidth,
+          box.querySelector("tbody td").getBoundingClientRect().right])"""
+    )
+    assert all(needed > 2 * room for room, needed, _ in boxes)
+    assert all(verdict < 390 for _, _, verdict in boxes)  # seen before anything is moved
+    assert tab.evaluate(OVERFLOWING) == [0]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_an_estimate_and_its_interval_stand_on_one_line(visit, page_of_claims, width):
+    heights = visit(width, html=page_of_claims).evaluate(
+        """() => [...document.querySelectorAll("td")].filter((cell) => cell.innerText.includes("["))
+          .map((cell) => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            return range.getClientRects().length;
+          })"""
+    )
+    assert len(heights) > 30 and set(heights) == {1}
 
 
 @pytest.mark.browser

@@ -201,7 +201,7 @@ def test_a_report_is_an_index_a_page_a_notebook_two_json_files_and_the_figures(r
         "bench_report.json",
     }
     drawn = {name for name in names if "/" in name}
-    assert len(drawn) == 29 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
+    assert len(drawn) == 30 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
 
 
 def test_each_figure_file_is_shown_on_one_notebooks_page_and_some_lead_the_index(report):
@@ -297,6 +297,10 @@ def test_the_index_tells_the_strict_verdicts_of_results_json(report):
     assert f"adjusted p = {best['adjusted_p']:.2g}" in words
 
 
+def thousandths(value: float, sign: str = "") -> str:
+    return f"{1000 * value:{sign}.0f}" if abs(value) >= 0.01 else f"{1000 * value:{sign}.2g}"
+
+
 def test_the_index_names_n_interval_and_both_p_values_of_each_strict_claim_on_it(report):
     strict = load(report, "results.json")["protocols"]["strict"]
     tables = Tables((report / "index.html").read_text("utf-8")).tables
@@ -314,7 +318,8 @@ def test_the_index_names_n_interval_and_both_p_values_of_each_strict_claim_on_it
                 f"{told['test']['pvalue']:.2g}",
                 f"{claim['adjusted_p']:.2g}",
                 str(told["win_rate"]["wins"]),
-                f"{told['mean_difference']:+.2g} [{interval['low']:.2g}, {interval['high']:.2g}]",
+                f"{thousandths(told['mean_difference'], '+')} "
+                f"[{thousandths(interval['low'])}, {thousandths(interval['high'])}]",
             ]
 
 

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from clusterdyn import arms as study_arms
-from clusterdyn.arms import TrainingRun
+from clusterdyn.arms import TrainingRun, arm_schedule, message_passing_cell
 from clusterdyn.artifacts import ArtifactStore
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Trajectories
@@ -30,6 +31,12 @@ from clusterdyn.strict.config import StrictConfig
 from clusterdyn.strict.power import simulate_power
 from clusterdyn.strict.selection import Selection, select_rates
 from clusterdyn.strict.study import GRU, all_arms, run_strict
+from clusterdyn.strict.sweep_choices import (
+    WATCHED,
+    sweep_choices,
+    updated_at_test,
+    updated_clusters,
+)
 from clusterdyn.training import Divergence
 
 SMALL = {
@@ -260,6 +267,102 @@ def test_work_arms_hold_the_sweeps_of_the_study_and_ascend():
         assert sweeps == sorted(set(sweeps))
         assert config.sweeps in sweeps
         assert all(arm.schedule == schedule for arm in group)
+
+
+def test_all_but_one_schedule_are_measured_at_the_largest_budget():
+    config, strict = study_config("full"), strict_config("full")
+    arms = work_arms(config, strict)
+    assert max(strict.work_budgets) == 192
+    sweeps = {name: dict(group[-1].changes).get("sweeps", 3) for name, group in arms.items()}
+    assert sweeps == {
+        **dict.fromkeys(COMPARED, 48),  # of 4 nodes
+        **dict.fromkeys(["full", "cluster_sequential", "histogram_ordered"], 12),  # of 16 nodes
+        "clockwork": 26,  # of 7.5 nodes on average
+        "sequential": 3,  # 12 sweeps of 16 updates are more than an arm may take
+    }
+
+
+# Which clusters each sweep updates.
+
+
+def updated(schedule: str, *, weights: float = 0.0, **changes) -> np.ndarray:
+    """(n, B, T K, C) of two models, all of whose parameters are zero or normal noise."""
+    config = small_config(seeds=(100, 101), learning_rates=(RATE,), test_trajectories=40, **changes)
+    count = message_passing_cell(config).parameter_count
+    parameters = weights * np.random.default_rng(0).normal(size=(2, count))
+    return updated_at_test(TrainingRun(config, schedule), parameters)
+
+
+def in_turn(sweeps: int, clusters: int) -> np.ndarray:
+    """(T K, C): the cluster k mod C in sweep k."""
+    return np.arange(sweeps)[:, None] % clusters == np.arange(clusters)
+
+
+@pytest.mark.parametrize("clusters", [2, 4])
+def test_round_robin_updates_cluster_k_mod_c_in_every_trajectory(clusters):
+    found = updated("round_robin", weights=1.0, clusters=clusters)
+    assert_array_equal(found, np.broadcast_to(in_turn(12, clusters), (2, 40, 12, clusters)))
+
+
+@pytest.mark.parametrize("schedule", ["histogram", "residual"])
+def test_where_nothing_differs_the_lowest_cluster_gets_every_update(schedule):
+    # With zero weights h stays 0: no disagreement, no residual, every cluster ties.
+    found = updated(schedule)
+    assert found[..., 0].all() and not found[..., 1:].any()
+
+
+@pytest.mark.parametrize("schedule", ["histogram(ties=oldest)", "histogram_fair"])
+def test_where_nothing_differs_waiting_decides_and_makes_round_robin(schedule):
+    assert_array_equal(updated(schedule), np.broadcast_to(in_turn(12, 4), (2, 40, 12, 4)))
+
+
+@pytest.mark.parametrize("schedule", ["histogram(ties=random)", "random"])
+def test_where_lots_decide_every_cluster_gets_its_share_and_repeats_by_chance(schedule):
+    found = updated(schedule)
+    draws = found.shape[0] * found.shape[1] * found.shape[2]  # 960
+    assert (found.sum(axis=-1) == 1).all()
+    error = math.sqrt(0.25 * 0.75 / draws)
+    assert_allclose(found.mean(axis=(0, 1, 2)), 0.25, atol=4 * error)
+    again = (found[:, :, 1:] & found[:, :, :-1]).any(axis=-1)
+    assert abs(again.mean() - 0.25) < 4 * error
+
+
+def test_a_sweep_of_several_updates_counts_every_cluster_that_it_updates():
+    assert updated("cluster_sequential", weights=1.0).all()
+    schedule = arm_schedule(small_config(clusters=2), "cluster_sequential")
+    nobody, first = torch.tensor([False, False]), torch.tensor([True, False])
+    own = torch.tensor([[[False, True], [True, False]]])  # (S, B, C)
+    activity = [first, own, nobody, own, nobody, first]  # two updates a sweep
+    assert updated_clusters(activity, schedule, population=1, batch=2).tolist() == [
+        [
+            [[True, True], [False, True], [True, False]],
+            [[True, False], [True, False], [True, False]],
+        ]
+    ]
+
+
+def test_shares_by_sweep_add_up_to_the_ledger_that_training_left(result):
+    choices = result.sweep_choices
+    assert choices.schedules == WATCHED
+    assert choices.share.shape == (len(WATCHED), 3, 12, 4)
+    assert_allclose(choices.share.sum(axis=-1), 1)
+    for schedule, share in zip(choices.schedules, choices.share, strict=True):
+        assert_allclose(share.mean(axis=1), result.of(Arm(schedule)).share, atol=1e-12)
+
+
+def test_repeats_count_the_trajectories_in_which_a_sweep_does_as_the_one_before():
+    config = small_config(seeds=(100, 101), learning_rates=(RATE,))
+    runs = {name: TrainingRun(config, name) for name in WATCHED}
+    count = message_passing_cell(config).parameter_count
+    nothing = SimpleNamespace(parameters=np.zeros((2, count)))
+    choices = sweep_choices(runs, dict.fromkeys(runs.values(), nothing))
+    repeats = dict(zip(choices.schedules, choices.repeats, strict=True))
+    assert choices.repeats.shape == (len(WATCHED), 2, 11)
+    for name in ("histogram", "residual"):  # cluster 0 in every sweep
+        assert (repeats[name] == 1).all()
+    for name in ("round_robin", "histogram(ties=oldest)", "histogram_fair"):  # in turn
+        assert (repeats[name] == 0).all()
+    assert 0 < repeats["random"].mean() < 1
 
 
 # Claims.

@@ -12,12 +12,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats as scipy_stats
 
 from clusterdyn.figures import protocol, schedules, why
-from clusterdyn.figures.style import BASELINE, IDEA, Picture
+from clusterdyn.figures.style import BASELINE, CLUSTERS, IDEA, Picture
 from clusterdyn.protocol import Study, open_study
-from clusterdyn.strict import findings, tables
+from clusterdyn.strict import design, findings, starvation, tables
 from clusterdyn.strict.arms import COMPARED, CORE, TIE_RULES, Arm, noisy_round_robin
 from clusterdyn.strict.claims import all_claims, arm_at_budget
 from clusterdyn.strict.study import GRU, NULL, ArmResult, run_strict
+from clusterdyn.strict.sweep_choices import WATCHED, SweepChoices
 
 SETTINGS = {
     "nodes": 4,
@@ -36,6 +37,7 @@ SETTINGS = {
     "grid_extensions": 1,
 }
 N, RATE = 3, 0.01
+SHARED = 2  # test seeds of the side experiments, and so of every arm
 NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 MODULES = {"05_schedules": schedules, "06_protocol": protocol, "07_why": why}
 FIGURES = {
@@ -91,6 +93,11 @@ def interval(values: np.ndarray) -> list[float]:
     return [middle.low, middle.high]
 
 
+def thousandths(value: float, sign: str = "") -> str:
+    """A value in thousandths, as tables of claims write it."""
+    return f"{1000 * value:{sign}.0f}" if abs(value) >= 0.01 else f"{1000 * value:{sign}.2g}"
+
+
 def titles(picture: Picture) -> list[str]:
     return [axis.get_title(loc="left") for axis in picture.figure.axes]
 
@@ -136,7 +143,11 @@ def test_alternative_texts_follow_the_scores(pictures, study):
     )
     matrix = 1 + rng.random(study.strict.matrix.shape)
     relaxed = 1 + rng.random(study.strict.relaxation_mse.shape)
-    other = with_result(study, arms=arms, matrix=matrix, relaxation_mse=relaxed)
+    choices = study.strict.sweep_choices
+    choices = dataclasses.replace(choices, share=rng.random(choices.share.shape))
+    other = with_result(
+        study, arms=arms, matrix=matrix, relaxation_mse=relaxed, sweep_choices=choices
+    )
     power = dataclasses.replace(study.inference.power, detectable=0.123, found=np.full(7, 0.5))
     other = changed(other, inference=dataclasses.replace(other.inference, power=power))
     for name, picture in pictures.items():
@@ -153,12 +164,14 @@ def test_work_lines_join_the_arms_and_dots_are_the_seeds(pictures, study):
     for name, arms in tables.compared_arms(study).items():
         assert [arm.schedule for arm in arms] == [name] * len(arms)
         assert_allclose(drawn[name].get_xdata(), [arm.node_updates for arm in arms])
-        assert_allclose(drawn[name].get_ydata(), [np.mean(arm.test_mse) for arm in arms])
+        assert_allclose(drawn[name].get_ydata(), [np.mean(arm.test_mse[:SHARED]) for arm in arms])
         assert drawn[name].get_marker() == protocol.LOOKS[name].marker
         for arm in arms:
             assert any(
-                np.array_equal(dots.get_ydata(), arm.test_mse) for dots in lines(axis, marker=".")
+                np.array_equal(dots.get_ydata(), arm.test_mse[:SHARED])
+                for dots in lines(axis, marker=".")
             )
+    assert {len(dots.get_ydata()) for dots in lines(axis, marker=".")} == {SHARED}
     assert axis.get_xscale() == axis.get_yscale() == "log"
     widths = {name: drawn[name].get_linewidth() for name in COMPARED}
     assert max(widths, key=widths.get) == "full"
@@ -169,7 +182,7 @@ def test_work_lines_join_the_arms_and_dots_are_the_seeds(pictures, study):
 def test_the_pareto_front_is_what_brute_force_finds(pictures, study):
     (axis,) = pictures["strict_work"].figure.axes
     (marks,) = (line for line in axis.lines if line.get_label() == "Pareto front")
-    points = {(arm.node_updates, arm.test_mse.mean())
+    points = {(arm.node_updates, arm.test_mse[:SHARED].mean())
               for name, arms in tables.compared_arms(study).items() if name != "oracle"
               for arm in arms}  # fmt: skip
     front = [
@@ -180,13 +193,47 @@ def test_the_pareto_front_is_what_brute_force_finds(pictures, study):
     assert {tuple(point) for point in marks.get_xydata()} == set(front)
 
 
-def test_a_front_takes_equals_and_leaves_out_what_is_beaten():
-    def arm(work, mse):
-        return SimpleNamespace(node_updates=work, test_mse=np.array([mse]))
+def made_up_arm(work: float, *scores: float) -> SimpleNamespace:
+    return SimpleNamespace(node_updates=work, test_mse=np.array(scores))
 
+
+def test_a_front_takes_equals_and_leaves_out_what_is_beaten():
     points = [(3.0, 1.0), (1.0, 5.0), (2.0, 2.0), (2.0, 3.0), (3.0, 1.0), (4.0, 1.0)]
-    front = tables.pareto_front([arm(*point) for point in points])
+    front = tables.pareto_front([made_up_arm(*point) for point in points], 1)
     assert [(a.node_updates, a.test_mse[0]) for a in front] == [(1, 5), (2, 2), (3, 1), (3, 1)]
+
+
+def test_a_front_compares_means_over_the_seeds_that_all_arms_share():
+    side = made_up_arm(1, 3.0, 3.0)
+    easy = made_up_arm(2, 4.0, 4.0, 0.0, 0.0)  # better only on seeds that the first did not have
+    hard = made_up_arm(3, 2.0, 2.0, 9.0, 9.0)  # worse only on these
+    assert tables.pareto_front([side, easy, hard], 2) == [side, hard]
+    assert tables.pareto_front([easy, hard], 4) == [easy]
+
+
+def test_the_figure_of_work_says_which_seeds_its_front_is_made_of(pictures, study):
+    arms = [arm for group in tables.compared_arms(study).values() for arm in group]
+    more = sum(len(arm.test_mse) == N for arm in arms)
+    assert 0 < more < len(arms)
+    assert (
+        f"means over the first 2 test seeds, which all {len(arms)} arms share, although {more} "
+        "were tested on 3;"
+    ) in pictures["strict_work"].caption
+    assert "over the 2 test seeds that all arms share" in findings.schedules(study)
+    assert "all of an arm's test seeds (2 or 3 of them)" in pictures["strict_work_seeds"].caption
+    even = with_scores(study, {"full": full_scores(5)})
+    assert "means over the 5 test seeds;" in schedules.strict_work(even).caption
+
+
+def test_the_front_that_is_drawn_does_not_follow_seeds_that_only_some_arms_have(study):
+    full = study.strict.of(Arm("full"))
+    tempting = dataclasses.replace(full, test_mse=np.array([*full.test_mse[:SHARED], 1e-9]))
+    arms = tuple(tempting if arm is full else arm for arm in study.strict.arms)
+    marks = []
+    for result in (study, with_result(study, arms=arms)):
+        (axis,) = schedules.strict_work(result).figure.axes
+        marks += [line for line in axis.lines if line.get_label() == "Pareto front"]
+    assert_array_equal(marks[0].get_xydata(), marks[1].get_xydata())
 
 
 def test_panels_of_the_work_figure_hold_means_with_t_intervals(pictures, study):
@@ -444,6 +491,31 @@ def test_tie_rules_are_drawn_seed_by_seed_beside_the_largest_share(pictures, stu
         assert_array_equal(points.get_xdata(), arm.share.max(axis=1))
 
 
+def test_panels_of_sweeps_hold_every_seed_and_cluster_and_the_means(pictures, study):
+    picture, choices = pictures["strict_sweep_choices"], study.strict.sweep_choices
+    assert titles(picture) == list(WATCHED)
+    k, horizon = study.config.sweeps, study.config.horizon
+    for axis, share, repeats in zip(
+        picture.figure.axes, choices.share, choices.repeats, strict=True
+    ):
+        assert share.shape == (N, k * horizon, 2)
+        borders = lines(axis)[: horizon - 1]
+        assert [line.get_xdata()[0] for line in borders] == [k + 0.5, 2 * k + 0.5]
+        for cluster, (marker, thin) in enumerate(
+            zip("os", lines(axis)[horizon - 1 :], strict=True)
+        ):
+            seeds = thin.get_ydata().reshape(N, -1)
+            assert_array_equal(seeds[:, :-1], share[:, :, cluster])
+            assert np.isnan(seeds[:, -1]).all()  # the line breaks from seed to seed
+            (mean,) = lines(axis, marker=marker)
+            assert_allclose(mean.get_ydata(), share[:, :, cluster].mean(axis=0))
+            assert_allclose(mean.get_xdata(), np.arange(1, k * horizon + 1), atol=0.25)
+            assert mean.get_label() == f"cluster {cluster}"
+            assert mean.get_color() == thin.get_color() == CLUSTERS[cluster]
+        assert axis.texts[0].get_text() == f"same again: {repeats.mean():.0%}"
+    assert len(CLUSTERS) == len(set(CLUSTERS)) and len(CLUSTERS) >= 4
+
+
 @pytest.mark.parametrize(
     ("figure", "field", "values", "default"),
     [("strict_horizons", "horizon", (2, 3), 3), ("strict_epochs", "epochs", (1, 2), 1)],
@@ -508,8 +580,29 @@ def test_the_tables_of_claims_hold_every_statistic(study):
                 f"{c.test.pvalue:.2g}",
                 f"{claim.adjusted_p:.2g}",
                 int(np.sum(c.differences < 0)),
-                f"{np.mean(c.differences):+.2g} [{low:.2g}, {high:.2g}]",
+                f"{thousandths(np.mean(c.differences), '+')} "
+                f"[{thousandths(low)}, {thousandths(high)}]",
             )
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        (0.0, "+0"),
+        (-0.000123456, "-0.12"),
+        (0.00996, "+10"),
+        (0.012345, "+12"),
+        (0.0996, "+100"),
+        (-0.3256, "-326"),
+    ],
+)
+def test_a_table_of_claims_tells_differences_in_thousandths_without_an_exponent(
+    study, difference, text
+):
+    base = np.full(12, 0.5)
+    other = with_scores(study, {"full": base, "random": base + difference})
+    rows = {row[0]: row for row in tables.claims(other, "equal_sweeps").rows}
+    assert rows["random"][-1] == f"{text} [{text.lstrip('+')}, {text.lstrip('+')}]"
 
 
 def test_the_table_of_budgets_counts_the_models_of_every_arm(study):
@@ -530,7 +623,7 @@ def test_the_table_of_budgets_counts_the_models_of_every_arm(study):
 
 @pytest.mark.parametrize(
     "function",
-    [findings.schedules, findings.reference_and_strict, findings.protocol, findings.why,
+    [findings.schedules, design.reference_and_strict, findings.protocol, findings.why,
      findings.strict_headline],
 )  # fmt: skip
 def test_sentences_have_no_holes(study, function):
@@ -633,8 +726,59 @@ def test_diverged_models_are_counted_and_shown(study):
 
 
 def test_the_opening_of_the_protocol_tells_this_runs_numbers(study):
-    text = findings.reference_and_strict(study)
+    text = design.reference_and_strict(study)
     assert "the same 3 rates from 0.01 to 0.1" in text
-    assert "3 fresh seeds (side experiments: 2)" in text
+    assert "over 2 seeds." in text and "3 fresh seeds are trained" in text
     assert "full at " in text and "by the mean of 2 of 4 seeds" in text
     assert "do 12 and 6 node updates a time step" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {},
+            "**Side experiments** (arms trained with 2 node updates a time step; over 2 time "
+            "steps; for 2 epochs) use the first 2 of 3 test seeds alone. This was chosen for time, "
+            "and makes their intervals wider.",
+        ),
+        (
+            {"selection_seeds": (1, 2, 3, 4), "work_budgets": (2, 8, 9), "epoch_budgets": (1,)},
+            "(arms trained with 2 or 9 node updates a time step; over 2 time steps) use the first "
+            "2 of 4 selection seeds and the first 2 of 3 test seeds alone.",
+        ),
+        ({"side_test_seeds": 9}, "for 2 epochs) use as many seeds as the rest."),
+        (
+            {"work_budgets": (8,), "horizons": (3,), "epoch_budgets": (1,)},
+            "There are no side experiments.",
+        ),
+    ],
+)
+def test_side_experiments_and_their_seeds_are_told_from_the_settings(study, changes, sentence):
+    strict = dataclasses.replace(study.strict_config, **changes)
+    text = design.reference_and_strict(changed(study, strict_config=strict))
+    assert sentence in text
+
+
+def test_the_sentence_on_sweeps_tells_who_keeps_a_cluster_and_how_even_that_looks(study):
+    # Two clusters, four sweeps: all trajectories stay with cluster 0; half stay with each; in turn.
+    stay, halves = np.tile([1.0, 0.0], (3, 4, 1)), np.full((3, 4, 2), 0.5)
+    turns = np.tile([[1.0, 0.0], [0.0, 1.0]], (3, 2, 1))
+    choices = SweepChoices(
+        ("first", "each", "turn"),
+        share=np.stack([stay, halves, turns]),
+        repeats=np.stack([np.ones((3, 3)), np.full((3, 3), 0.995), np.zeros((3, 3))]),
+    )
+    text = starvation.starvation_by_sweep(with_result(study, sweep_choices=choices))
+    assert "over the 4 sweeps of a rollout on 3 test seeds" in text
+    assert "(50% if all clusters get the same)" in text and "(50% by lot)" in text
+    assert "`first` 100% and 100%; `each` 50% and 100%; `turn` 100% and 0%." in text
+    assert text.endswith(
+        "In at least 99% of the sweeps a trajectory keeps its cluster, so that the others starve "
+        "in it, under `first` and `each`; of all updates the most updated cluster gets 100% and "
+        "50%."
+    )
+    fickle = dataclasses.replace(choices, repeats=0.9 * choices.repeats)
+    text = starvation.starvation_by_sweep(with_result(study, sweep_choices=fickle))
+    assert text.endswith("Under no schedule is a cluster kept in 99% of the sweeps.")
+    assert starvation.starvation_by_sweep(study) in findings.why(study)

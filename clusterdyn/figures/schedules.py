@@ -29,6 +29,7 @@ from clusterdyn.strict.tables import (
     methods,
     needs_answer,
     pareto_front,
+    shared_seeds,
 )
 
 
@@ -41,28 +42,28 @@ def _work_axes(study: Study, axis: Axes) -> None:
 
 
 def strict_work(study: Study) -> Picture:
-    """Test MSE against work, a line a schedule, with the Pareto front."""
+    """Test MSE against work on the seeds that all arms share, a line a schedule, and the front."""
     figure, axes = new_figure(width=8.4, height=5.4)
-    axis, groups = axes[0, 0], compared_arms(study)
-    finals = {name: arms[-1].test_mse.mean() for name, arms in groups.items()}
-    for name in sorted(groups, key=finals.get, reverse=True):
+    axis, groups, seeds = axes[0, 0], compared_arms(study), shared_seeds(study)
+    means = {arm.label: arm.test_mse[:seeds].mean() for arms in groups.values() for arm in arms}
+    for name in sorted(groups, key=lambda name: means[groups[name][-1].label], reverse=True):
         arms, look = groups[name], LOOKS[name]
         for arm in arms:
-            x = arm.node_updates * (1 + spread(len(arm.test_mse), 0.05))
-            axis.plot(x, arm.test_mse, ".", color=look.colour, alpha=0.18, markersize=4)
+            x = arm.node_updates * (1 + spread(seeds, 0.05))
+            axis.plot(x, arm.test_mse[:seeds], ".", color=look.colour, alpha=0.18, markersize=4)
         axis.plot(
             [arm.node_updates for arm in arms],
-            [arm.test_mse.mean() for arm in arms],
+            [means[arm.label] for arm in arms],
             **look.line,
             linewidth=3 if name == BASELINE_SCHEDULE else 1.5,
             markersize=7,
             label=f"{name}, needs the answer" if needs_answer(study, arms[0]) else name,
             zorder=2.8 if name == BASELINE_SCHEDULE else 2.5,
         )
-    front = pareto_front(methods(study))
+    front = pareto_front(methods(study), seeds)
     axis.plot(
         [arm.node_updates for arm in front],
-        [arm.test_mse.mean() for arm in front],
+        [means[arm.label] for arm in front],
         "o",
         color=INK,
         markerfacecolor="none",
@@ -72,18 +73,32 @@ def strict_work(study: Study) -> Picture:
     _work_axes(study, axis)
     label(axis, x="node updates a time step [updates]", y="test MSE [standardised]")
     legend(axis, loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3.6)
-    named = "; ".join(f"{arm.label} with {arm.test_mse.mean():.3g}" for arm in front)
-    seeds = sorted({len(arm.test_mse) for arms in groups.values() for arm in arms})
+    named = "; ".join(f"{arm.label} with {means[arm.label]:.3g}" for arm in front)
     return Picture(
         figure,
         "strict_work",
         f"Log-log plot of test MSE against node updates a time step, {len(groups)} schedules. By "
         f"ascending work the Pareto front holds: {named}.",
-        f"Lines join means over test seeds ({' or '.join(map(str, seeds))} of them, faint dots); "
-        "the legend is sorted by the mean at each line's end. Circled: no other method has both "
-        "less work and a lower mean. The oracle, which tries every cluster and keeps the best, "
-        "needs the answer and takes no part in the front. Intervals: next figure.",
+        f"Lines join means over {_shared(study)}; faint dots are these seeds. The legend is sorted "
+        "by the mean at each line's end. Circled: no other method has both less work and a lower "
+        "mean over these seeds. The oracle, which tries every cluster and keeps the best, needs "
+        "the answer and takes no part in the front. Page 05 shows every seed of every arm, and "
+        "intervals.",
         provenance(study),
+    )
+
+
+def _shared(study: Study) -> str:
+    """The seeds of the figure of work, and who was tested on more."""
+    seeds = shared_seeds(study)
+    counts = [len(arm.test_mse) for arms in compared_arms(study).values() for arm in arms]
+    more = [count for count in counts if count > seeds]
+    if not more:
+        return f"the {seeds} test seeds"
+    longer = " or ".join(map(str, sorted(set(more))))
+    return (
+        f"the first {seeds} test seeds, which all {len(counts)} arms share, although {len(more)} "
+        f"were tested on {longer}"
     )
 
 
@@ -104,14 +119,16 @@ def strict_work_seeds(study: Study) -> Picture:
         axis.set_ylabel("test MSE [standardised]")
     arms = [arm for group in groups.values() for arm in group]
     best, worst = (pick(arms, key=lambda arm: arm.test_mse.mean()) for pick in (min, max))
+    seeds = sorted({len(arm.test_mse) for arm in arms})
     return Picture(
         figure,
         "strict_work_seeds",
         f"Four panels of test MSE against node updates, a dot a seed. The lowest mean is that of "
-        f"{best.label}, {best.test_mse.mean():.3g}; the highest that of {worst.label}, "
-        f"{worst.test_mse.mean():.3g}.",
-        "Markers are means with 95 % t intervals of the mean; the schedules of a panel are moved "
-        "aside so that they can be told apart. The full sweep stands in every panel.",
+        f"{best.label}, {best.test_mse.mean():.3g} over {len(best.test_mse)} seeds; the highest "
+        f"that of {worst.label}, {worst.test_mse.mean():.3g} over {len(worst.test_mse)}.",
+        f"Markers are means of all of an arm's test seeds ({' or '.join(map(str, seeds))} of them) "
+        "with 95 % t intervals of the mean; the schedules of a panel are moved aside so that they "
+        "can be told apart. The full sweep stands in every panel.",
         provenance(study),
     )
 

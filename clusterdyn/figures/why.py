@@ -3,12 +3,22 @@
 import textwrap
 from itertools import accumulate, pairwise
 
+import numpy as np
 from matplotlib.axes import Axes
 
-from clusterdyn.display import INK, MUTED
+from clusterdyn.display import GRID, INK, MUTED
 from clusterdyn.figures.protocol import LOOKS, draw_mean, draw_ratios, log_scale, provenance
 from clusterdyn.figures.schedules import draw_core
-from clusterdyn.figures.style import BASELINE, IDEA, Picture, label, legend, new_figure, spread
+from clusterdyn.figures.style import (
+    BASELINE,
+    CLUSTERS,
+    IDEA,
+    Picture,
+    label,
+    legend,
+    new_figure,
+    spread,
+)
 from clusterdyn.protocol import Study
 from clusterdyn.stats import paired_t_interval
 from clusterdyn.strict.arms import BASELINE as BASELINE_SCHEDULE
@@ -17,6 +27,7 @@ from clusterdyn.strict.claims import Claim
 from clusterdyn.strict.study import GRU
 from clusterdyn.strict.tables import best_claim, core_orders, core_scores
 
+_CLUSTER_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p")
 _TIES = (("*", IDEA), ("o", "#E69F00"), ("^", "#009E73"))
 
 
@@ -172,6 +183,69 @@ def strict_ties(study: Study) -> Picture:
         f"Test MSE of three tie rules. Mean MSE and mean share of the largest cluster: {told}.",
         f"A dot a seed ({len(arms[0].test_mse)} of them) at K = {study.config.sweeps}; diamonds "
         f"are means with 95 % t intervals. An even schedule gives each cluster {even:.0%}.",
+        provenance(study),
+    )
+
+
+def strict_sweep_choices(study: Study) -> Picture:
+    """The share of trajectories that each cluster gets in each sweep of the rollout, by seed."""
+    choices, steps = study.strict.sweep_choices, study.config.sweeps
+    _, seeds, sweeps, clusters = choices.share.shape
+    columns = 4
+    rows = -(-len(choices.schedules) // columns)
+    figure, axes = new_figure(
+        columns, rows, width=8.4, height=0.8 + 2.1 * rows, sharex=True, sharey=True
+    )
+    numbers = np.arange(1, sweeps + 1)
+    for axis, name, share, repeats in zip(
+        axes.flat, choices.schedules, choices.share, choices.repeats, strict=False
+    ):
+        for step in range(steps, sweeps, steps):
+            axis.axvline(step + 0.5, color=GRID, linewidth=2.5, zorder=0)
+        for cluster, aside in enumerate(spread(clusters, 0.2)):
+            look = {"color": CLUSTERS[cluster % len(CLUSTERS)], "zorder": 2.5}
+            x = numbers + aside  # so that lines of the same height can be told apart
+            seeds_apart = np.pad(share[:, :, cluster], ((0, 0), (0, 1)), constant_values=np.nan)
+            axis.plot(
+                np.tile([*x, np.nan], seeds), seeds_apart.ravel(), alpha=0.35, linewidth=0.6, **look
+            )
+            axis.plot(
+                x,
+                share[:, :, cluster].mean(axis=0),
+                marker=_CLUSTER_MARKERS[cluster % len(_CLUSTER_MARKERS)],
+                markersize=4,
+                linewidth=1.5,
+                label=f"cluster {cluster}",
+                **look,
+            )
+        axis.grid(False, axis="x")
+        axis.set_title(name, fontsize=8.5, loc="left")
+        axis.text(1, 1.1, f"same again: {repeats.mean():.0%}", fontsize=8, color=MUTED)
+    for axis in axes.flat[len(choices.schedules) :]:
+        axis.axis("off")
+    axes[0, 0].set_ylim(-0.05, 1.25)
+    axes[0, 0].set_yticks([0, 0.5, 1])
+    axes[0, 0].set_xticks(range(1, sweeps + 1, steps))
+    figure.supxlabel("sweep of the rollout", fontsize=10)
+    figure.supylabel("share of trajectories", fontsize=10)
+    handles, names = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper left", ncols=6, frameon=False, fontsize=9)
+    largest = choices.share.max(axis=-1).mean(axis=(1, 2))
+    told = "; ".join(
+        f"{name} {share:.0%}" for name, share in zip(choices.schedules, largest, strict=True)
+    )
+    return Picture(
+        figure,
+        "strict_sweep_choices",
+        f"{len(choices.schedules)} small panels of the share of trajectories that each of "
+        f"{clusters} clusters gets, against the {sweeps} sweeps of a rollout. The mean share of a "
+        f"sweep's most updated cluster: {told}.",
+        f"Thin lines are the {seeds} test seeds, thick ones with markers their means, moved a "
+        "little aside cluster by cluster; vertical bars part the time steps. A share of 1 says "
+        "that the sweep updates this cluster in every trajectory. “Same again”: how often a "
+        "trajectory's sweep updates what the sweep before it did; shares can look even although "
+        "every trajectory keeps a cluster of its own. "
+        f"{choices.schedules[-1]} does not choose and stands for contrast.",
         provenance(study),
     )
 

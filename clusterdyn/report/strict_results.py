@@ -27,6 +27,7 @@ def strict_results(study: Study) -> dict[str, Any] | None:
             "relaxations": result.relaxations,
             "test_mse": result.relaxation_mse,
         },
+        "sweep_choices": result.sweep_choices,
     }
 
 

@@ -36,8 +36,6 @@ PREDICTABILITY = (
 )
 # Also trained at other horizons and epochs, and run at other relaxation factors.
 CORE = ("full", "round_robin", "random", "histogram", "residual")
-# Left out of the largest budget, where the plain residual stands for them.
-NOT_AT_LARGEST = ("residual(norm=max)", "residual(norm=mean)")
 LARGEST_UPDATES = 64  # updates a time step beyond which an arm is left out of a budget
 
 
@@ -134,8 +132,6 @@ def work_arms(config: StudyConfig, strict: StrictConfig) -> dict[str, tuple[Arm,
     for schedule in COMPARED:
         found = [Arm(schedule)]
         for budget in strict.work_budgets:
-            if schedule in NOT_AT_LARGEST and budget > claim_budget(strict):
-                continue
             arm = at_work(config, schedule, budget)
             if arm is not None and arm not in found:
                 side = budget != claim_budget(strict) and bool(arm.changes)

@@ -15,7 +15,7 @@ class StrictConfig:
         selection_seeds: every arm's learning rate is chosen on the mean validation MSE over them.
         test_seeds: fresh seeds; each arm is trained on them once, at its chosen rate, and tested.
         side_selection_seeds, side_test_seeds: how many of the seeds, from the first, the side
-            experiments use: the largest budget, other horizons, more epochs.
+            experiments use: budgets other than the claims', other horizons, more epochs.
         work_budgets: node updates a time step; each arm gets the sweeps that come closest. The
             middle one is the budget of the claims at equal work.
         horizons: T, for the arms in ``core``.

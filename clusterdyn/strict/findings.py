@@ -1,17 +1,18 @@
 """What the strict study found, in sentences whose numbers come from its results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from clusterdyn.comparison import EQUIVALENCE_MARGIN, SIGNIFICANCE
-from clusterdyn.protocol import ArmGrid, Study
+from clusterdyn.display import listed
+from clusterdyn.protocol import Study
 from clusterdyn.stats import paired_t_interval
 from clusterdyn.strict.arms import BASELINE, TIE_RULES, Arm
 from clusterdyn.strict.claims import Claim
+from clusterdyn.strict.starvation import starvation_by_cluster, starvation_by_sweep
 from clusterdyn.strict.tables import (
     arm_named,
-    arms_by_cluster,
     best_claim,
     core_orders,
     core_scores,
@@ -20,6 +21,7 @@ from clusterdyn.strict.tables import (
     methods,
     needs_answer,
     pareto_front,
+    shared_seeds,
 )
 
 _SENSES = {
@@ -70,12 +72,16 @@ def schedules(study: Study) -> str:
                 f"**{title}** ({full.label}, {full.node_updates:.0f} node updates, n = {seeds}): "
                 f"{_by_verdict(study, claims)}."
             )
-    front = _list(
-        f"`{arm.label}` ({arm.node_updates:.3g} updates, MSE {arm.test_mse.mean():.3g})"
-        for arm in pareto_front(methods(study))
+    seeds = shared_seeds(study)
+    front = listed(
+        f"`{arm.label}` ({arm.node_updates:.3g} updates, MSE {arm.test_mse[:seeds].mean():.3g})"
+        for arm in pareto_front(methods(study), seeds)
     )
-    parts.append(f"**Pareto front** of work and mean test MSE, without the answer: {front}.")
-    parts += [_starvation(study), _matrix(study), _relaxation(study), diverged(study)]
+    parts.append(
+        f"**Pareto front** of work and mean test MSE over the {seeds} test seeds that all arms "
+        f"share, without the answer: {front}."
+    )
+    parts += [starvation_by_cluster(study), _matrix(study), _relaxation(study), diverged(study)]
     return "\n\n".join(filter(None, parts))
 
 
@@ -85,24 +91,7 @@ def _with_the_answer(study: Study) -> str:
         for claim in study.inference.family("equal_work")
         if needs_answer(study, arm_named(study, claim.treatment))
     ]
-    return f"**With the answer**, which no method has: {_list(told)}." if told else ""
-
-
-def _starvation(study: Study) -> str:
-    largest = {arm.label: arm.share.max(axis=1).mean() for arm in arms_by_cluster(study)}
-    idle = {arm.label: (arm.share == 0).any(axis=1).sum() for arm in arms_by_cluster(study)}
-    starved = [f"`{name}` on {count} seeds" for name, count in idle.items() if count]
-    most = max(largest, key=largest.get)
-    return (
-        f"**Starvation** at K = {study.config.sweeps}. `{most}` gives {largest[most]:.0%} of its "
-        f"updates to one cluster on average, the most of all; an even schedule gives "
-        f"{1 / study.config.clusters:.0%}. "
-        + (
-            f"Some cluster gets no update on the whole test split in {_list(starved)}."
-            if starved
-            else "No schedule leaves a cluster without an update."
-        )
-    )
+    return f"**With the answer**, which no method has: {listed(told)}." if told else ""
 
 
 def _matrix(study: Study) -> str:
@@ -122,7 +111,7 @@ def _matrix(study: Study) -> str:
 def _relaxation(study: Study) -> str:
     result = study.strict
     best = result.relaxations[result.relaxation_mse.mean(axis=-1).argmin(axis=1)]
-    told = _list(
+    told = listed(
         f"{name} at {eta:g}" for name, eta in zip(result.relaxation_schedules, best, strict=True)
     )
     return (
@@ -131,42 +120,12 @@ def _relaxation(study: Study) -> str:
     )
 
 
-def reference_and_strict(study: Study) -> str:
-    """Opens notebook 06: what the reference protocol did, and what the strict one does instead."""
-    result, strict = study.reference, study.strict_config
-    grids, rates = (result.baseline, result.idea), sorted(strict.selection_rates)
-    work = [study.population(grid.schedule).test_ledger.node_updates.mean() for grid in grids]
-    return (
-        "The reference protocol chooses each arm's learning rate on the test score that it then "
-        f"reports: {_list(map(_chosen, grids))}. Its {len(result.comparison.seeds)} pairs can give "
-        f"no p below {result.comparison.test.min_attainable_pvalue:.3g}, and its arms do "
-        f"{work[0]:.0f} and {work[1]:.0f} node updates a time step.\n\n"
-        f"The strict protocol gives every arm the same {len(rates)} rates from {rates[0]:g} to "
-        f"{rates[-1]:g} and takes the lowest mean *validation* MSE over "
-        f"{len(strict.selection_seeds)} seeds (side experiments: "
-        f"{len(strict.selection_seeds[: strict.side_selection_seeds])}). While the best rate is an "
-        f"edge, the grid grows there, by at most {strict.grid_extensions} rates. The rate is then "
-        f"frozen, and {len(strict.test_seeds)} fresh seeds (side experiments: "
-        f"{len(strict.test_seeds[: strict.side_test_seeds])}) are trained and tested once. Node "
-        "updates are counted and made equal, and p values are adjusted by Holm's method within "
-        "each family of claims."
-    )
-
-
-def _chosen(grid: ArmGrid) -> str:
-    return (
-        f"{grid.schedule} at {grid.learning_rate:g}, {'an edge of' if grid.at_edge else 'inside'} "
-        f"its grid of {len(grid.learning_rates)}, by the mean of {grid.grid_seeds} of "
-        f"{len(grid.scores)} seeds"
-    )
-
-
 def protocol(study: Study) -> str:
     """Closes notebook 06."""
     result, power = study.strict, study.inference.power
     edges = [f"`{arm.label}`" for arm in result.arms if arm.at_edge]
     edge = (
-        f"a better rate may lie outside the grids of {len(edges)}: {_list(edges)}."
+        f"a better rate may lie outside the grids of {len(edges)}: {listed(edges)}."
         if edges
         else "no arm is left at an edge."
     )
@@ -220,6 +179,7 @@ def why(study: Study) -> str:
     parts = [
         f"**The gap.** {_gap(study)} {_parts(study)}",
         _ties(study),
+        starvation_by_sweep(study),
         _predictability(study),
         _survival(study, "horizon"),
         _survival(study, "epochs"),
@@ -241,7 +201,7 @@ def _gap(study: Study) -> str:
     if interval.low <= 0:
         return f"{text}, so there is no clear gap to share out."
     shares = [f"{_CAUSES[part.name]} {part.closed.mean() / gap:.0%}" for part in parts]
-    return f"{text}; of this gap, {_list(shares)}."
+    return f"{text}; of this gap, {listed(shares)}."
 
 
 def _parts(study: Study) -> str:
@@ -315,7 +275,7 @@ def diverged(study: Study) -> str:
     tested = [f"{arm.test_diverged} of `{arm.label}`" for arm in arms if arm.test_diverged]
     if not chosen and not tested:
         return "No model diverged, neither in selection nor on the test seeds."
-    at_test = f"{_list(tested)}, scored as persistence" if tested else "none"
+    at_test = f"{listed(tested)}, scored as persistence" if tested else "none"
     return f"Diverged models: {chosen} in selection; on the test seeds {at_test}."
 
 
@@ -335,14 +295,9 @@ def _by_verdict(study: Study, claims: Sequence[Claim]) -> str:
         for verdict, sense in _SENSES.items()
     }
     names[_SENSES["helps"]] = names[_SENSES["helps"]] or ["none"]
-    return "; ".join(f"{sense}: {_list(found)}" for sense, found in names.items() if found)
+    return "; ".join(f"{sense}: {listed(found)}" for sense, found in names.items() if found)
 
 
 def _treatment(study: Study, claim: Claim) -> str:
     arm = arm_named(study, claim.treatment)
     return f"{arm.schedule} (given the answer)" if needs_answer(study, arm) else arm.schedule
-
-
-def _list(words: Iterable[str]) -> str:
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last

@@ -24,6 +24,7 @@ from clusterdyn.strict.arms import (
 )
 from clusterdyn.strict.config import StrictConfig
 from clusterdyn.strict.selection import Selection, select_rates
+from clusterdyn.strict.sweep_choices import WATCHED, SweepChoices, sweep_choices
 from clusterdyn.strict.yardsticks import linear_rollout, persistence
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation, evaluate, stack_split
@@ -93,6 +94,7 @@ class StrictResult:
         relaxation_schedules: (R,).
         relaxations: (E,), eta at test time.
         relaxation_mse: (R, E, n), test MSE.
+        sweep_choices: which clusters are updated, sweep by sweep.
     """
 
     test_seeds: np.ndarray
@@ -104,6 +106,7 @@ class StrictResult:
     relaxation_schedules: tuple[str, ...]
     relaxations: np.ndarray
     relaxation_mse: np.ndarray
+    sweep_choices: SweepChoices
 
     def of(self, arm: Arm) -> ArmResult:
         """An arm's result."""
@@ -182,6 +185,7 @@ def run_strict(
         relaxation_schedules=CORE,
         relaxations=np.array(strict.test_relaxations),
         relaxation_mse=np.array(relaxed),
+        sweep_choices=sweep_choices({name: runs[Arm(name)] for name in WATCHED}, populations),
     )
 
 

@@ -66,9 +66,21 @@ def methods(study: Study) -> list[ArmResult]:
     return [arm for arm in arms if not needs_answer(study, arm)]
 
 
-def pareto_front(arms: Sequence[ArmResult]) -> list[ArmResult]:
-    """The arms that no other beats in work and mean test MSE, by ascending work."""
-    points = [(arm.node_updates, float(arm.test_mse.mean())) for arm in arms]
+def shared_seeds(study: Study) -> int:
+    """How many test seeds, from the first, every compared arm was tested on."""
+    arms = [arm for group in compared_arms(study).values() for arm in group]
+    return min(len(arm.test_mse) for arm in arms)
+
+
+def pareto_front(arms: Sequence[ArmResult], seeds: int) -> list[ArmResult]:
+    """The arms that no other beats in work and mean test MSE, by ascending work.
+
+    Args:
+        arms: to choose from.
+        seeds: how many test seeds, from the first, the means are taken over: as many as all arms
+            share, since means over different seeds also differ by the seeds' data.
+    """
+    points = [(arm.node_updates, float(arm.test_mse[:seeds].mean())) for arm in arms]
     front = [
         arm
         for arm, (work, mse) in zip(arms, points, strict=True)
@@ -193,18 +205,35 @@ def claims(study: Study, family: str) -> Table:
             f"{c.test.pvalue:.2g}",
             f"{claim.adjusted_p:.2g}",
             c.win_rate.wins,
-            f"{c.mean_difference:+.2g} [{c.t_interval.low:.2g}, {c.t_interval.high:.2g}]",
+            f"{_thousandths(c.mean_difference, '+')} "
+            f"[{_thousandths(c.t_interval.low)}, {_thousandths(c.t_interval.high)}]",
         )
         for claim in found
         for c in [claim.comparison]
     ]
     return Table(
-        ("comparison", "verdict", "n", "ratio", "p", "adj. p", "wins", "mean difference"),
+        (
+            "comparison",
+            "verdict",
+            "n",
+            "ratio",
+            "p",
+            "adj.\N{NO-BREAK SPACE}p",
+            "wins",
+            "difference, 10⁻³",
+        ),
         rows,
-        f"{FAMILIES[family].capitalize()}{against}. Differences of test MSE with 95 % t intervals; "
-        "ratios of geometric means with 95 % intervals; two-sided sign-flip p, adjusted by Holm's "
-        f"method over these {len(found)}; wins count the seeds that are better than the baseline.",
+        f"{FAMILIES[family].capitalize()}{against}. Ratios of geometric means with 95 % intervals; "
+        "two-sided sign-flip p, adjusted by Holm's method over these "
+        f"{len(found)}; wins count the seeds that are better than the baseline; differences of "
+        "mean test MSE, in thousandths, with 95 % t intervals.",
     )
+
+
+def _thousandths(value: float, sign: str = "") -> str:
+    """A thousand times a value, to two digits or to the unit; ``sign`` as of a format."""
+    value *= 1000
+    return f"{value:{sign}.0f}" if abs(value) >= 10 else f"{value:{sign}.2g}"
 
 
 def budgets(study: Study) -> Table:
