@@ -38,10 +38,20 @@ from torch import Tensor
 from clusterdyn.graph import is_ring
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule, StaticSchedule, SweepView
-from clusterdyn.spans import Buffers, Copies, DenseBlock, DenseWhole, Span, Tiles, Update
+from clusterdyn.spans import (
+    Actions,
+    Buffers,
+    DenseBlock,
+    DenseWhole,
+    Gathered,
+    Span,
+    Tiles,
+    Update,
+)
 from clusterdyn.sweeps import check_active
 
-TILES_FROM = 128  # channels of a ring from which tiles are faster than a dense matrix
+# Channels from which a dense matrix of all is slower than tiles of a ring, or than gathering.
+TILES_FROM, GATHERED_FROM = 128, 512
 sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 
 
@@ -76,7 +86,7 @@ class _TimeStep:
         error: dL/d(next x), (S, B, p).
         total: sum of its c_q, (S, B, n d).
         slopes: c_q of its updates, (S, updates, B, n d), where all move in one span; else None.
-        parts: where they do not, parts of ``total``, and the c_q that are to be added.
+        parts: where they do not, adds c_q to the parts of ``total``.
     """
 
     steps: tuple[_Step, ...]
@@ -86,7 +96,7 @@ class _TimeStep:
     error: Tensor
     total: Tensor
     slopes: Tensor | None
-    parts: Copies
+    parts: Actions
 
 
 class _GateView(SweepView):
@@ -105,6 +115,12 @@ class _GateView(SweepView):
     @cached_property
     def proposal(self) -> Tensor:
         return self.owner.shown(1, self.proposed)
+
+
+def _kind_of_span(cell: MessagePassingCell) -> type[Span]:
+    if cell.hidden_size >= TILES_FROM and is_ring(cell.graph):
+        return Tiles
+    return Gathered if cell.hidden_size >= GATHERED_FROM else DenseWhole
 
 
 class RolloutGradient:
@@ -132,14 +148,14 @@ class RolloutGradient:
         population, batch, horizon = shape
         self.cell, self.schedule, self.relaxation = cell, schedule, relaxation
         width, p = cell.hidden_size, cell.state_size
-        tiled = width >= TILES_FROM and is_ring(cell.graph)
+        self.kind = _kind_of_span(cell)
         static = type(schedule).choose is StaticSchedule.choose
         order = np.arange(cell.graph.nodes)
-        if static and not tiled:
+        if static and self.kind is DenseWhole:
             order = schedule.partition.by_cluster
         self._lay_out(like, order)
         gate = like.new_empty(population, batch, width)
-        if tiled:
+        if self.kind is Tiles:
             gate = Tiles.padded_gate(like, batch, width, cell.channels)
         self.buffers = Buffers(gate, *like.new_empty(2, population, batch, width))
         # State, control and a 1, which carries the bias; a prediction is the next one's state.
@@ -147,7 +163,7 @@ class RolloutGradient:
         self.errors = like.new_empty(population, horizon, batch, p)
         self.ends = like.new_empty(population, horizon, batch, width)  # h at each time step's end
         self.totals = like.new_empty(population, horizon, batch, width)  # sums of c_q
-        self._plan_updates(sweeps, horizon, like, static, tiled)
+        self._plan_updates(sweeps, horizon, like, static)
         self.masked = torch.empty_like(self.buffers.drive)
         self.views = like.new_empty(2, population, batch, width)  # h and f(h, z) for a schedule
         self.states = like.new_empty(population, batch, p)  # predicted
@@ -169,9 +185,7 @@ class RolloutGradient:
         heard = np.stack([np.ones(graph.nodes), *(r.sum(axis=1) for r in graph.relations)])
         self.heard = torch.as_tensor(heard).to(like)  # (1 + R, n), sums of the relations' rows
 
-    def _plan_updates(
-        self, sweeps: int, horizon: int, like: Tensor, static: bool, tiled: bool
-    ) -> None:
+    def _plan_updates(self, sweeps: int, horizon: int, like: Tensor, static: bool) -> None:
         """Plans every time step: the spans of its updates, and views of all buffers."""
         graph, d, width = self.cell.graph, self.cell.channels, self.cell.hidden_size
         per_sweep = self.schedule.updates_per_sweep
@@ -184,8 +198,10 @@ class RolloutGradient:
         for (start, stop), count in counts.items():
             sizes = {"batch": self.ends.shape[2], "count": count, "like": like}
             own = slice(start, stop)
-            if tiled:
+            if self.kind is Tiles:
                 self.spans[start, stop] = Tiles(graph, d, own, **sizes)
+            elif self.kind is Gathered:
+                self.spans[start, stop] = Gathered(graph, d, **sizes)
             elif stop - start == width:
                 self.spans[start, stop] = DenseWhole(graph, self.order, d, **sizes)
             else:
@@ -215,7 +231,8 @@ class RolloutGradient:
         else:
             owns = [own for _, own, _ in plan[t * len(steps) : (t + 1) * len(steps)]]
             parts = tuple(
-                (total[:, :, own], step.update.slope) for own, step in zip(owns, steps, strict=True)
+                partial(total[:, :, own].add_, step.update.slope)
+                for own, step in zip(owns, steps, strict=True)
             )
         return _TimeStep(
             steps=steps,
@@ -232,7 +249,8 @@ class RolloutGradient:
         """The range of the active clusters' channels; all channels and a mask if there is none."""
         mask = self._mask(active)
         moved = np.flatnonzero(mask.cpu().numpy())
-        if moved.size and moved[-1] - moved[0] + 1 == moved.size:
+        ranged = moved.size and moved[-1] - moved[0] + 1 == moved.size
+        if moved.size == len(mask) or (ranged and self.kind is not Gathered):
             return slice(int(moved[0]), int(moved[-1]) + 1), None
         return slice(0, self.cell.hidden_size), mask
 
@@ -323,22 +341,22 @@ class RolloutGradient:
 
     def _propose(self, update: Update) -> None:
         """r of the span's channels."""
-        for to, source in update.hearing:
-            to.copy_(source)
+        for act in update.hearing:
+            act()
         torch.baddbmm(update.drive, update.heard, update.span.weights, out=update.proposal_rows)
         update.proposal.sigmoid_()
 
     def _relax(self, update: Update, mask: Tensor | None, after: Tensor) -> Tensor:
         """Moves u to u'; returns where that stands, which is ``after`` if all of it has moved."""
         gate = update.gate
-        if update.adding:  # a part of the channels
+        if update.own_gate is not gate:  # a part of the channels
             update.own_gate.lerp_(update.proposal, self.relaxation)
         else:
             weight = self.relaxation if mask is None else mask * self.factor
             torch.lerp(gate, update.proposal, weight, out=after)
             gate = after
-        for to, source in update.keeping:
-            to.copy_(source)
+        for act in update.keeping:
+            act()
         return gate
 
     def next_loss(self, gate: Tensor, time_step: int, steps: Tensor) -> Tensor:
@@ -377,8 +395,8 @@ class RolloutGradient:
                 torch.sum(time_step.slopes, dim=1, out=time_step.total)
             else:
                 time_step.total.zero_()
-                for to, slope in time_step.parts:
-                    to.add_(slope)
+                for act in time_step.parts:
+                    act()
             if t:  # the drive's state was the last time step's prediction
                 self.time_steps[t - 1].error.add_(torch.bmm(time_step.total, self.feedback))
 
@@ -393,15 +411,16 @@ class RolloutGradient:
             torch.mul(cotangent, mask, out=self.masked)
             sigmoid_backward(self.masked, update.proposal, grad_input=update.slope)
             cotangent.sub_(self.masked, alpha=self.relaxation)
-        for to, source in update.returning:
-            to.copy_(source)
+        for act in update.returning:
+            act()
         if not update.adding:
             update.returned.baddbmm_(update.slopes, update.span.back, beta=beta)
             return
-        update.own_cotangent.mul_(self.decay)
+        if mask is None:
+            update.own_cotangent.mul_(self.decay)
         torch.bmm(update.slopes, update.span.back, out=update.returned)
-        for to, part in update.adding:
-            to.add_(part)
+        for act in update.adding:
+            act()
 
     def _gradient(self) -> Tensor:
         """(S, P), from the inputs and cotangents of all updates."""

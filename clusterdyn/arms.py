@@ -7,7 +7,8 @@ from functools import lru_cache
 from clusterdyn.artifacts import Stage
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset, pendulum_dataset
-from clusterdyn.graph import Partition, make_partition, one_block, ring
+from clusterdyn.graph import Graph, Partition, make_partition, one_block
+from clusterdyn.graphs import make_graph
 from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Full, Schedule, make_schedule
@@ -15,14 +16,24 @@ from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation, train_population
 
 
+def study_graph(config: StudyConfig) -> Graph:
+    """The graph over the nodes; kept, since every arm of a process needs the same."""
+    return _graph(config.graph, config.nodes)
+
+
+@lru_cache(maxsize=64)
+def _graph(text: str, nodes: int) -> Graph:
+    return make_graph(text, nodes)
+
+
 def message_passing_cell(config: StudyConfig) -> MessagePassingCell:
     """The cell of all arms."""
-    return MessagePassingCell(ring(config.nodes), config.channels)
+    return MessagePassingCell(study_graph(config), config.channels)
 
 
 def study_partition(config: StudyConfig) -> Partition:
     """The partition of the nodes into clusters."""
-    graph = ring(config.nodes)
+    graph = study_graph(config)
     return make_partition(config.partition, graph, config.clusters, seed=config.partition_seed)
 
 
@@ -30,7 +41,7 @@ def arm_schedule(config: StudyConfig, name: str) -> Schedule:
     """The schedule of an arm."""
     return make_schedule(
         name,
-        ring(config.nodes),
+        study_graph(config),
         study_partition(config),
         bins=config.bins,
         relaxation=config.relaxation,

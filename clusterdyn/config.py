@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from clusterdyn.graph import make_partition, ring
+from clusterdyn.graph import make_partition
+from clusterdyn.graphs import make_graph, pinned_graph
 from clusterdyn.schedules import SCHEDULES, make_schedule
 from clusterdyn.settings import check_distinct, check_positive, check_seeds, check_types
 from clusterdyn.training import TrainingConfig
@@ -18,7 +19,9 @@ class StudyConfig:
     """All that a result depends on. The defaults are the ``reference`` profile.
 
     Attributes:
-        nodes: n, on a ring.
+        graph: over the nodes: ring, torus, random_regular, complete or edge_list, perhaps with
+            options, as in ``random_regular(degree=4, seed=0)``.
+        nodes: n.
         channels: d, a node.
         clusters: C.
         partition: contiguous, strided, random or coloring.
@@ -42,6 +45,7 @@ class StudyConfig:
         device: as PyTorch names it.
     """
 
+    graph: str = "ring"
     nodes: int = 16
     channels: int = 4
     clusters: int = 4
@@ -69,7 +73,8 @@ class StudyConfig:
     def __post_init__(self) -> None:
         check_types(self)
         self._check_ranges()
-        graph = ring(self.nodes)
+        graph = make_graph(self.graph, self.nodes)
+        object.__setattr__(self, "graph", pinned_graph(self.graph))
         partition = make_partition(self.partition, graph, self.clusters, seed=self.partition_seed)
         for arm in ("baseline", "schedule"):
             built = make_schedule(getattr(self, arm), graph, partition, bins=self.bins)

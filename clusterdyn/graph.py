@@ -8,6 +8,8 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+DENSE_DEGREE = 32  # neighbours a node from which a dense product is faster
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -83,23 +85,41 @@ def is_ring(graph: Graph) -> bool:
     return all((own != rings).nnz == 0 for own, rings in pairs)
 
 
-def neighbour_sum(hidden: Tensor, operator: csr_array) -> Tensor:
-    """Sum of the hidden states that each row of a sparse operator weights, (S, B, n, d).
+class NeighbourSum:
+    """A sparse operator over the nodes, ready to be applied to hidden states.
 
     Args:
-        hidden: (S, B, n, d).
         operator: (n, n), sparse.
+        like: a tensor of the precision and device to work in.
     """
-    sources = torch.as_tensor(operator.indices, device=hidden.device)
-    weighted = hidden.index_select(2, sources)  # (S, B, edges, d)
-    if (operator.data != 1).any():
-        weighted = weighted * torch.as_tensor(operator.data).to(hidden).unsqueeze(-1)
-    if (np.diff(operator.indptr) == 1).all():
-        return weighted
-    targets = np.repeat(np.arange(operator.shape[0]), np.diff(operator.indptr))
-    return torch.zeros_like(hidden).index_add(
-        2, torch.as_tensor(targets, device=hidden.device), weighted
-    )
+
+    def __init__(self, operator: csr_array, like: Tensor) -> None:
+        nodes, edges = operator.shape[0], operator.nnz
+        degrees = np.diff(operator.indptr)
+        self._dense = None
+        if edges > DENSE_DEGREE * nodes:
+            self._dense = torch.as_tensor(operator.toarray()).to(like)
+        self._sources = torch.as_tensor(operator.indices, dtype=torch.int64, device=like.device)
+        self._weights = torch.as_tensor(operator.data).to(like).unsqueeze(-1)  # (edges, 1)
+        self._weight = float(operator.data[0]) if len(set(operator.data)) == 1 else None
+        self._degree = int(degrees[0]) if len(set(degrees)) == 1 else None
+        targets = np.repeat(np.arange(nodes), degrees)
+        self._targets = torch.as_tensor(targets, device=like.device)
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """(S, B, n, d): sum of the hidden states that each row of the operator weights."""
+        if self._dense is not None:
+            return torch.matmul(self._dense, hidden)
+        heard = hidden.index_select(2, self._sources)  # (S, B, edges, d)
+        if self._weight is None:
+            heard = heard * self._weights
+        if self._degree == 1:
+            total = heard
+        elif self._degree is not None:
+            total = heard.unflatten(2, (-1, self._degree)).sum(dim=3)
+        else:
+            total = torch.zeros_like(hidden).index_add(2, self._targets, heard)
+        return total if self._weight in (None, 1.0) else total * self._weight
 
 
 @dataclass(frozen=True)

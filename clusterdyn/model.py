@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph, neighbour_sum
+from clusterdyn.graph import Graph, NeighbourSum
 
 DENSE_CHANNELS = 1024  # hidden states up to this long are multiplied by one dense matrix a model
 
@@ -154,8 +154,10 @@ class BoundCell:
         self.readout_weight = weights["readout"].mT  # (S, n d, p)
         self.readout_bias = weights["readout_bias"].unsqueeze(1)  # (S, 1, p)
         self.messages = weights["messages"]  # (S, 1 + R, d, d)
-        self.recurrent = None
-        if cell.hidden_size <= DENSE_CHANNELS:
+        self.recurrent, self.relations = None, ()
+        if cell.hidden_size > DENSE_CHANNELS:
+            self.relations = tuple(NeighbourSum(r, parameters) for r in cell.graph.relations)
+        else:
             every = np.arange(cell.hidden_size)
             entry, strength = recurrent_entries(cell.graph, cell.channels, every, every)
             flat = torch.nn.functional.pad(self.messages.flatten(1), (0, 1))
@@ -184,7 +186,7 @@ class BoundCell:
 
     def _received(self, hidden: Tensor) -> Tensor:
         """W_self h_i + sum_r W_r (A_r h)_i, node by node: for graphs too large for a matrix."""
-        heard = [hidden, *(neighbour_sum(hidden, r) for r in self.cell.graph.relations)]
+        heard = [hidden, *(relation(hidden) for relation in self.relations)]
         rows = torch.cat(heard, dim=-1).flatten(1, 2)  # (S, B n, (1 + R) d)
         weights = self.messages.mT.flatten(1, 2)  # ((r, b), a)
         return torch.bmm(rows, weights).view_as(hidden)

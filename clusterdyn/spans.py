@@ -7,25 +7,28 @@ model and eta the relaxation factor (see ``clusterdyn.adjoint``) a span gives
     c <- c + eta 4 c_q M^T,
     g_W from u^T c_q             of all its updates at once, one matrix product a model.
 
-Three kinds: all channels by a dense matrix, a range by a smaller one, and tiles of a ring. They
-differ in where things stand and not in what is done, so a span plans each of its updates as views
-of buffers that are made once: at these sizes a view made on the way costs as much as a product.
+Four kinds: all channels by a dense matrix, a range by a smaller one, tiles of a ring, and nodes
+of a sparse graph. They differ in where things stand and not in what is done, so a span plans each
+of its updates as views of buffers that are made once: at these sizes a view made on the way costs
+as much as a product.
 
 A product's output must be one contiguous block, or PyTorch loops over the models; what is kept
 for the gradient of the weights is population-first, so that all updates of a span are one product.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph, ring
+from clusterdyn.graph import Graph, NeighbourSum, ring
 from clusterdyn.model import recurrent_entries
 
 TILE_NODES = 4  # about as many give the fastest tiles
-Copies = tuple[tuple[Tensor, Tensor], ...]  # (to, from)
+Actions = tuple[Callable[[], object], ...]
 
 
 @dataclass(frozen=True)
@@ -45,40 +48,40 @@ class Buffers:
 
 @dataclass(frozen=True)
 class Update:
-    """One update of a rollout, as views; rows are B, or B times the tiles.
+    """One update of a rollout, as views and actions on them; rows are B, or B times the tiles.
 
     Attributes:
         span: whose update it is.
         gate: u before it, (S, B, n d).
-        own_gate: u of the span, (S, B, own).
-        hearing: copies that fill ``heard`` and ``drive``.
+        own_gate: u of the span, (S, B, own); ``gate`` itself if that is all.
+        hearing: fills ``heard``, and ``drive`` where that is a copy.
         heard: u of the sources, (S, rows, sources).
         drive: z of the span, (S, rows, targets).
         proposal: r of the span, (S, B, own), and as rows.
-        keeping: copies of u to be made anew once it has moved.
+        keeping: makes copies of u anew once it has moved.
         own_cotangent: eta c of the span, (S, B, own).
         slope: c_q of the span, (S, B, own).
-        returning: copies that fill ``slopes``.
+        returning: fills ``slopes``.
         slopes: c_q as the product back takes it, (S, rows, targets).
         returned: that product, (S, rows, sources); eta c itself if ``adding`` is empty.
-        adding: parts of eta c, and the parts of ``returned`` to be added to them.
+        adding: adds ``returned`` to eta c.
     """
 
     span: "Span"
     gate: Tensor
     own_gate: Tensor
-    hearing: Copies
+    hearing: Actions
     heard: Tensor
     drive: Tensor
     proposal: Tensor
     proposal_rows: Tensor
-    keeping: Copies
+    keeping: Actions
     own_cotangent: Tensor
     slope: Tensor
-    returning: Copies
+    returning: Actions
     slopes: Tensor
     returned: Tensor
-    adding: Copies
+    adding: Actions
 
 
 class _Layout:
@@ -224,7 +227,9 @@ class DenseBlock(Span):
             span=self,
             gate=gate,
             own_gate=gate[:, :, own],
-            hearing=tuple((heard[:, :, here], gate[:, :, there]) for there, here in self._pieces),
+            hearing=tuple(
+                partial(heard[:, :, here].copy_, gate[:, :, there]) for there, here in self._pieces
+            ),
             heard=heard,
             drive=buffers.drive[:, :, own],
             proposal=proposal,
@@ -236,7 +241,8 @@ class DenseBlock(Span):
             slopes=slope,
             returned=self._returned,
             adding=tuple(
-                (cotangent[:, :, there], self._returned[:, :, here]) for there, here in self._pieces
+                partial(cotangent[:, :, there].add_, self._returned[:, :, here])
+                for there, here in self._pieces
             ),
         )
 
@@ -317,28 +323,29 @@ class Tiles(Span):
         rows, padded = (len(gate), -1, self.tile), self._padded_slopes
         heard, slopes = self.heard[:, number], self.slopes[:, number]
         windows = self._windows_of(gate, gate.storage_offset() - d + own.start, self.tiles)
-        hearing = [(heard.view(windows.shape), windows)]
+        hearing = [partial(heard.view(windows.shape).copy_, windows)]
         proposal = gate.new_empty(*gate.shape[:2], own.stop - own.start)
         slope = slopes.view(proposal.shape)
         drive = buffers.drive
         if not self.whole:  # a part of z cannot be seen as rows
             drive = torch.empty_like(proposal)
-            hearing.append((drive, buffers.drive[:, :, own]))
+            hearing.append(partial(drive.copy_, buffers.drive[:, :, own]))
         ends, keeping = self._with_ends(gate), []
         if own.stop == self.width:
-            keeping.append((ends[:, :, :d], gate[:, :, -d:]))
+            keeping.append(partial(ends[:, :, :d].copy_, gate[:, :, -d:]))
         if own.start == 0:
-            keeping.append((ends[:, :, -d:], gate[:, :, :d]))
-        returning = [(padded[:, :, self._inside], slope)]
+            keeping.append(partial(ends[:, :, -d:].copy_, gate[:, :, :d]))
+        returning = [partial(padded[:, :, self._inside].copy_, slope)]
         if self.whole:
-            returning.append((padded[:, :, :d], slope[:, :, -d:]))
-            returning.append((padded[:, :, -d:], slope[:, :, :d]))
-        returning.append((self._windows, self._windows_of(padded, 0, self._windows.shape[2])))
+            returning.append(partial(padded[:, :, :d].copy_, slope[:, :, -d:]))
+            returning.append(partial(padded[:, :, -d:].copy_, slope[:, :, :d]))
+        reached = self._windows_of(padded, 0, self._windows.shape[2])
+        returning.append(partial(self._windows.copy_, reached))
         returned = cotangent if self.whole else self._returned
         return Update(
             span=self,
             gate=gate,
-            own_gate=gate[:, :, own],
+            own_gate=gate if self.whole else gate[:, :, own],
             hearing=tuple(hearing),
             heard=heard,
             drive=drive.view(rows),
@@ -353,6 +360,59 @@ class Tiles(Span):
             adding=()
             if self.whole
             else tuple(
-                (cotangent[:, :, there], returned[:, :, here]) for there, here in self._pieces
+                partial(cotangent[:, :, there].add_, returned[:, :, here])
+                for there, here in self._pieces
             ),
         )
+
+
+class Gathered(Span):
+    """All channels of a sparse graph, node by node: rows are nodes of trajectories.
+
+    A node hears itself and one message along each relation, (1 + R) d channels, so that work and
+    memory grow with the edges.
+    """
+
+    def __init__(self, graph: Graph, d: int, *, batch: int, count: int, like: Tensor) -> None:
+        relations = 1 + len(graph.relations)
+        entries = np.arange(relations * d * d).reshape(relations, d, d)  # (r, a, b)
+        entries = entries.transpose(0, 2, 1).reshape(relations * d, d)  # ((r, b), a)
+        layout = entries, np.ones(entries.shape)
+        super().__init__(
+            slice(0, graph.nodes * d),
+            layout,
+            (entries.T, layout[1].T),
+            rows=batch * graph.nodes,
+            count=count,
+            like=like,
+        )
+        self._relations = [NeighbourSum(r, like) for r in graph.relations]
+        self._transposed = [NeighbourSum(r.T.tocsr(), like) for r in graph.relations]
+        self._nodes = (len(like), batch, graph.nodes)
+        self._returned = like.new_empty(len(like), batch * graph.nodes, relations * d)
+
+    def update(self, number, buffers):
+        heard, slopes = self.heard[:, number], self.slopes[:, number]
+        gate, cotangent = buffers.gate, buffers.cotangent
+        proposal = torch.empty_like(buffers.drive)
+        rows = (len(gate), -1, slopes.shape[-1])
+        nodes = (*self._nodes, slopes.shape[-1])
+        parts = heard.view(*self._nodes, 1 + len(self._relations), -1)
+        hear = partial(self._hear, gate.view(nodes), parts)
+        returned = self._returned.view(parts.shape)
+        add = partial(self._add, returned, cotangent.view(nodes))
+        slope = slopes.view(proposal.shape)
+        return Update(
+            self, gate, gate, (hear,), heard, buffers.drive.view(rows), proposal,
+            proposal.view(rows), (), cotangent, slope, (), slopes, self._returned, (add,),
+        )  # fmt: skip
+
+    def _hear(self, gate: Tensor, heard: Tensor) -> None:
+        heard[..., 0, :] = gate
+        for r, relation in enumerate(self._relations, start=1):
+            heard[..., r, :] = relation(gate)
+
+    def _add(self, returned: Tensor, cotangent: Tensor) -> None:
+        cotangent += returned[..., 0, :]
+        for r, relation in enumerate(self._transposed, start=1):
+            cotangent += relation(returned[..., r, :])

@@ -13,13 +13,13 @@ from torch import Tensor
 from clusterdyn.contract import ScheduleError, check_schedule
 from clusterdyn.graph import Partition, contiguous, random_partition, ring, strided
 from clusterdyn.model import MessagePassingCell
+from clusterdyn.options import name_of
 from clusterdyn.schedules import (
     SCHEDULES,
     RoundRobin,
     Schedule,
     SweepView,
     make_schedule,
-    schedule_name,
 )
 from clusterdyn.sweeps import Rollout, ledger, rollout
 from clusterdyn.training import schedule_generators
@@ -643,11 +643,11 @@ def test_noise_follows_from_the_models_own_seed_alone():
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_schedule_is_called_by_its_text(text):
     assert made(text).name == text
-    assert schedule_name(text) == text.partition("(")[0]
+    assert name_of(text) == text.partition("(")[0]
 
 
 def test_these_texts_cover_every_schedule_and_spaces_do_not_matter():
-    assert {schedule_name(text) for text in TEXTS} == set(SCHEDULES)
+    assert {name_of(text) for text in TEXTS} == set(SCHEDULES)
     schedule = made(" histogram ( share = batch , ties = random ) ")
     assert (schedule.ties, schedule.share) == ("random", "batch")
     assert schedule.name == "histogram(share=batch, ties=random)"

@@ -3,11 +3,11 @@
 A schedule is written as its name, or with options as in ``histogram(ties=oldest)``.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from clusterdyn.graph import Graph, Partition
+from clusterdyn.options import Allowed, name_of, parse_options, written_options
 from clusterdyn.schedules.adaptive import (
     NORMS,
     TIES,
@@ -46,7 +46,6 @@ __all__ = [
     "StaticSchedule",
     "SweepView",
     "make_schedule",
-    "schedule_name",
 ]
 
 
@@ -65,7 +64,7 @@ class _Entry:
     """How a schedule is made, and its options: the values allowed, or the range of a number."""
 
     make: Callable[..., Schedule]
-    options: Mapping[str, tuple[str, ...] | tuple[float, float]] = field(default_factory=dict)
+    options: Mapping[str, Allowed] = field(default_factory=dict)
 
 
 def _round_robin(setting: _Setting, noise: float = 0.0) -> Schedule:
@@ -94,51 +93,6 @@ _REGISTRY: dict[str, _Entry] = {
 SCHEDULES = tuple(_REGISTRY)
 
 
-def schedule_name(text: str) -> str:
-    """The name in a schedule's text, without options."""
-    return text.split("(")[0].strip()
-
-
-def _written(text: str) -> dict[str, str]:
-    """Options as they stand in ``name(option=value, option=value)``."""
-    match = re.fullmatch(r"\s*\w+\s*(?:\((.*)\))?\s*", text)
-    if match is None:
-        raise ValueError(f"a schedule is written NAME or NAME(OPTION=VALUE, ...); got {text!r}")
-    options: dict[str, str] = {}
-    for part in filter(None, map(str.strip, (match[1] or "").split(","))):
-        name, _, value = map(str.strip, part.partition("="))
-        if name in options:
-            raise ValueError(f"in {text!r}, option {name!r} is given twice")
-        options[name] = value
-    return options
-
-
-def _options(text: str, allowed: Mapping[str, tuple]) -> dict[str, str | float]:
-    """The options of a schedule's text, checked."""
-    options: dict[str, str | float] = {}
-    for name, value in _written(text).items():
-        if name not in allowed:
-            known = ", ".join(allowed) or "none"
-            raise ValueError(f"schedule {text!r} has no option {name!r}; its options are: {known}")
-        options[name] = _option_value(text, name, value, allowed[name])
-    return options
-
-
-def _option_value(text: str, name: str, value: str, allowed: tuple) -> str | float:
-    if isinstance(allowed[0], str):
-        if value not in allowed:
-            raise ValueError(f"in {text!r}, {name} must be one of {', '.join(allowed)}")
-        return value
-    low, high = allowed
-    try:
-        number = float(value)
-    except ValueError:
-        number = float("nan")
-    if not low <= number <= high:
-        raise ValueError(f"in {text!r}, {name} must be a number from {low:g} to {high:g}")
-    return number
-
-
 def make_schedule(
     text: str, graph: Graph, partition: Partition, *, bins: int = 4, relaxation: float = 0.5
 ) -> Schedule:
@@ -159,13 +113,14 @@ def make_schedule(
             f"the partition covers {partition.nodes} nodes and the graph has {graph.nodes}; "
             "they must agree"
         )
-    name = schedule_name(text)
+    name = name_of(text)
     if name not in _REGISTRY:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}; got {text!r}")
     entry = _REGISTRY[name]
-    options = _options(text, entry.options)
+    options = parse_options(text, "schedule", entry.options)
     schedule = entry.make(_Setting(partition, graph, bins, relaxation), **options)
     if options:
-        name += f"({', '.join(f'{option}={value}' for option, value in _written(text).items())})"
+        written = written_options(text, "schedule")
+        name += f"({', '.join(f'{option}={value}' for option, value in written.items())})"
     schedule.name = name
     return schedule

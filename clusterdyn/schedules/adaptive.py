@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph, Partition, neighbour_sum
+from clusterdyn.graph import Graph, NeighbourSum, Partition
 from clusterdyn.schedules.base import DENSE_CHANNELS, Schedule, SweepView
 
 TIES = ("lowest", "random", "oldest")
@@ -57,11 +57,17 @@ class Histogram(Schedule):
     def _squared_disagreement(self, hidden: Tensor) -> Tensor:
         """As rows (S B, n)."""
         if hidden.shape[-2:].numel() > DENSE_CHANNELS:
-            deviation = hidden - neighbour_sum(hidden, self._neighbour_mean)
+            deviation = hidden - self._neighbour_mean_of(hidden)
         else:
             rows = hidden.flatten(0, 1).flatten(1)  # (S B, n d)
             deviation = torch.mm(rows, self._kept(self._deviation_of, hidden)).view(hidden.shape)
         return self.node_sums(deviation.square_())
+
+    def _neighbour_mean_of(self, hidden: Tensor) -> Tensor:
+        key = "mean of neighbours", hidden.dtype, hidden.device
+        if key not in self._operators:
+            self._operators[key] = NeighbourSum(self._neighbour_mean, hidden)
+        return self._operators[key](hidden)
 
     def count(self, hidden: Tensor) -> Tensor:
         """Nodes of each cluster in the highest bin, (S, B, C) or (S, 1, C), from h."""

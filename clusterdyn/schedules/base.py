@@ -62,7 +62,7 @@ class Schedule:
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self._operators: dict[Any, Tensor] = {}
+        self._operators: dict[Any, Any] = {}
 
     def start(self, generators: Sequence[np.random.Generator], batch: int) -> Any:
         """The state before the first update of a rollout.
