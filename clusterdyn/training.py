@@ -16,6 +16,8 @@ from clusterdyn.adjoint import RolloutGradient
 from clusterdyn.datasets import Dataset, Trajectories, minibatch_order
 from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
+from clusterdyn.optimiser import Adam
+from clusterdyn.populations import Divergence, TrainedPopulation, join_populations
 from clusterdyn.schedules import Schedule
 from clusterdyn.streams import seed_streams
 from clusterdyn.sweeps import Ledger, ledger, rollout
@@ -53,88 +55,6 @@ class TrainingConfig:
     def tensor(self, values: np.ndarray) -> Tensor:
         """Values on the device, in the training precision."""
         return torch.as_tensor(values, dtype=getattr(torch, self.dtype), device=self.device)
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """A model whose loss or gradient stopped being finite; it was frozen before that step.
-
-    If only the last step's outcome is not finite, that is the step.
-    """
-
-    seed: int
-    learning_rate: float
-    step: int
-
-
-@dataclass(frozen=True)
-class TrainedPopulation:
-    """Models after training; row s belongs to ``seeds[s]`` and ``learning_rates[s]``.
-
-    Attributes:
-        seeds: (S,), int64.
-        learning_rates: (S,), float64.
-        parameters: (S, P), in the training precision.
-        train_loss: (epochs, S), MSE averaged over the epoch's minibatches, standardised units.
-        validation_loss: (epochs, S), MSE at the end of each epoch.
-        test_mse: (S,), MSE after the last epoch; infinity for a diverged model.
-        training_choices: (epochs, C), cluster updates a model and trajectory, all models' mean.
-        test_ledger: what the schedule did on the test split.
-        divergences: models that were frozen.
-        seconds: time that the optimiser steps took.
-    """
-
-    seeds: np.ndarray
-    learning_rates: np.ndarray
-    parameters: np.ndarray
-    train_loss: np.ndarray
-    validation_loss: np.ndarray
-    test_mse: np.ndarray
-    training_choices: np.ndarray
-    test_ledger: Ledger
-    divergences: tuple[Divergence, ...]
-    seconds: float
-
-
-class Adam:
-    """Adam with a learning rate a model and a norm clip a model, on a flat population (S, P).
-
-    Source: Kingma and Ba 2015, algorithm 1, with the defaults of ``torch.optim.Adam``.
-    """
-
-    beta1, beta2, epsilon = 0.9, 0.999, 1e-8
-
-    def __init__(self, parameters: Tensor, learning_rates: Tensor, clip_norm: float) -> None:
-        self.learning_rates = learning_rates.unsqueeze(1)  # (S, 1)
-        self.clip_norm = clip_norm
-        self.first_moment = torch.zeros_like(parameters)
-        self.second_moment = torch.zeros_like(parameters)
-        self.steps = 0
-
-    def step(self, parameters: Tensor, gradient: Tensor, alive: Tensor) -> Tensor:
-        """Moves the rows that are alive and stay finite, in place.
-
-        Args:
-            parameters: (S, P), changed in place.
-            gradient: (S, P).
-            alive: bool, (S,).
-
-        Returns:
-            Which rows moved, bool, (S,): those whose gradient's norm was finite as well.
-        """
-        self.steps += 1
-        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        gradient = gradient * (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)
-        self.first_moment.lerp_(gradient, 1 - self.beta1)
-        self.second_moment.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-        rates = self.learning_rates / (1 - self.beta1**self.steps)
-        root = self.second_moment.sqrt().div_((1 - self.beta2**self.steps) ** 0.5)
-        moved = torch.addcdiv(
-            parameters, rates * self.first_moment, root.add_(self.epsilon), value=-1
-        )
-        alive = alive & norm.isfinite().squeeze(1) & moved.isfinite().all(dim=1)
-        torch.where(alive.unsqueeze(1), moved, parameters, out=parameters)
-        return alive
 
 
 def mean_squared_error(predictions: Tensor, states: Tensor) -> Tensor:
@@ -243,6 +163,48 @@ def evaluate(
         return mean_squared_error(run.predictions, states), choices
 
 
+def bytes_per_model(
+    cell: Cell, schedule: Schedule, dataset: Dataset, config: TrainingConfig
+) -> int:
+    """Memory that training takes for each model, about: buffers, data, optimiser, evaluation.
+
+    Args:
+        cell, schedule, config: as of ``train_population``.
+        dataset: of one seed.
+    """
+    like = config.tensor(np.zeros((1, 1)))
+    horizon = dataset.train.controls.shape[1]
+    hidden = getattr(cell, "hidden_size", None) or cell.units
+    updates = horizon * config.sweeps * schedule.updates_per_sweep
+    # Autograd keeps about as much an update as the gradient by hand: u, c_q, r, and some more.
+    rollout_bytes = 4 * updates * config.batch_size * hidden * like.element_size()
+    if isinstance(cell, MessagePassingCell):
+        shape = (1, config.batch_size, horizon)
+        sweeping = {"sweeps": config.sweeps, "relaxation": config.relaxation}
+        rollout_bytes = RolloutGradient(cell, schedule, shape, like=like, **sweeping).nbytes
+    splits = [getattr(dataset, name) for name in ("train", "validation", "test")]
+    values = sum(split.states.size + split.controls.size for split in splits)
+    evaluated = max(len(split.states) for split in splits[1:])
+    values += 8 * evaluated * hidden + 6 * cell.parameter_count
+    return rollout_bytes + values * like.element_size()
+
+
+def _chunks(
+    datasets: dict[int, Dataset], learning_rates: Sequence[float], models: int
+) -> list[tuple[dict[int, Dataset], Sequence[float]]]:
+    """Seeds and rates of populations of at most so many models, in the order of the rows."""
+    seeds, rates = list(datasets), list(learning_rates)
+    if models >= len(rates):
+        step = models // len(rates)
+        groups = [seeds[first : first + step] for first in range(0, len(seeds), step)]
+        return [({seed: datasets[seed] for seed in group}, rates) for group in groups]
+    return [
+        ({seed: datasets[seed]}, rates[first : first + models])
+        for seed in seeds
+        for first in range(0, len(rates), models)
+    ]
+
+
 def train_population(
     cell: Cell,
     schedule: Schedule,
@@ -250,21 +212,42 @@ def train_population(
     learning_rates: Sequence[float],
     config: TrainingConfig,
     *,
+    max_bytes: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TrainedPopulation:
-    """Trains one model for each seed and learning rate, all at once.
+    """Trains one model for each seed and learning rate, all at once or chunk after chunk.
 
     Args:
         cell: the cell; each model starts from its seed's weights.
-        schedule: at training and at test time.
+        schedule: at training and, by its ``at_test``, at test time; it is shown the training
+            split after each epoch.
         datasets: a dataset for each seed.
         learning_rates: of Adam; every seed is trained at every one.
         config: the rest.
+        max_bytes: memory that training may take, by ``bytes_per_model``: a population that would
+            take more is trained in chunks. Without it all are trained at once.
         progress: called with one line now and then.
 
     Returns:
         Rows ordered by seed, then by learning rate. The test split is read once, at the end.
+
+    Raises:
+        ValueError: if ``max_bytes`` is too little for one model.
     """
+    if max_bytes is not None:
+        needed = bytes_per_model(cell, schedule, next(iter(datasets.values())), config)
+        if max_bytes < needed:
+            raise ValueError(
+                f"max_bytes must be at least {needed}, which one model takes; got {max_bytes}"
+            )
+        chunks = _chunks(datasets, learning_rates, max_bytes // needed)
+        if len(chunks) > 1:
+            return join_populations(
+                [
+                    train_population(cell, schedule, part, rates, config, progress=progress)
+                    for part, rates in chunks
+                ]
+            )
     roots = {seed: seed_streams(seed) for seed in datasets}
     seeds = np.repeat(list(datasets), len(learning_rates))  # (S,)
     rates = np.tile(np.asarray(learning_rates, dtype=np.float64), len(datasets))  # (S,)
@@ -319,7 +302,8 @@ def train_population(
             activity.append(_choice_counts(active))
         seconds += time.perf_counter() - started
         train_loss.append(torch.where(alive, epoch_loss / batches.shape[1], torch.nan))
-        held_out, _ = evaluate(cell, parameters, schedule, *validation, seeds, config)
+        schedule.after_epoch(epoch, cell, parameters, states[row], controls[row])
+        held_out, _ = evaluate(cell, parameters, schedule.at_test(), *validation, seeds, config)
         validation_loss.append(held_out)
         choices.append(torch.stack(activity).mean(dim=0))
         if progress and seconds > next_line:
@@ -334,7 +318,7 @@ def train_population(
     stopped_at = torch.where(broken, step_number, stopped_at)
     alive = alive & ~broken
     test = [split[row] for split in stack_split(splits, "test", config)]
-    test_mse, test_ledger = evaluate(cell, parameters, schedule, *test, seeds, config)
+    test_mse, test_ledger = evaluate(cell, parameters, schedule.at_test(), *test, seeds, config)
     divergences = tuple(
         Divergence(int(seeds[s]), float(rates[s]), int(step))
         for s, step in enumerate(stopped_at)

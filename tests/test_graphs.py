@@ -165,7 +165,7 @@ def test_gathered_messages_give_autograds_gradient(graph, name):
         by_hand = RolloutGradient(
             cell, schedule, (2, 3, 3), sweeps=2, relaxation=0.4, like=parameters
         )
-        assert {type(span) for span in by_hand.spans.values()} == {Gathered}
+        assert {type(span) for span in by_hand.plan.spans.values()} == {Gathered}
         loss, gradient, activity = by_hand(parameters, states, controls, [])
         leaf = parameters.clone().requires_grad_()
         found = rollout(

@@ -16,7 +16,7 @@ from clusterdyn.datasets import Dataset, Trajectories, pendulum_dataset
 from clusterdyn.graph import Partition, coloring, contiguous, random_partition, ring, strided
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.plain import PlainRingModel, train_plain
-from clusterdyn.schedules import SCHEDULES, RoundRobin, Schedule, make_schedule
+from clusterdyn.schedules import SCHEDULES, RoundRobin, Schedule, StaticSchedule, make_schedule
 from clusterdyn.spans import Tiles
 from clusterdyn.streams import seed_streams
 from clusterdyn.sweeps import rollout
@@ -26,6 +26,7 @@ from clusterdyn.training import (
     Divergence,
     TrainedPopulation,
     TrainingConfig,
+    bytes_per_model,
     mean_squared_error,
     schedule_generators,
     train_population,
@@ -177,7 +178,7 @@ def test_tiles_of_a_large_ring_give_autograds_gradient(name, partition):
     controls = torch.as_tensor(rng.normal(size=(2, 3, 4, 1)))
     sizes = {"sweeps": 2, "relaxation": 0.4}
     by_hand = RolloutGradient(cell, schedule, (2, 3, 4), like=parameters, **sizes)
-    assert {type(span) for span in by_hand.spans.values()} == {Tiles}
+    assert {type(span) for span in by_hand.plan.spans.values()} == {Tiles}
     problem = parameters, states, controls
     expected = AutogradGradient(cell, schedule, **sizes)(*problem, generators(2))
     for _ in range(2):  # the second time with what the first has left in the buffers
@@ -244,6 +245,21 @@ def test_a_schedule_derived_from_a_static_one_is_trained_as_it_is_evaluated():
     problem = (schedule, parameters, states, controls, 0.5)
     found = gradient_by_hand(*problem)(parameters, states, controls, generators(3))
     assert_equal_gradients(found, gradient_by_autograd(*problem))
+
+
+@pytest.mark.parametrize("nodes", [NODES, 66])
+def test_a_schedule_that_only_ever_moves_one_cluster_has_autograds_gradient(nodes):
+    cell = MessagePassingCell(ring(nodes), CHANNELS)
+    table = torch.tensor([[False, True, False]])
+    schedule = StaticSchedule(contiguous(nodes, 3), table)
+    parameters, states, controls = batch_problem(3)
+    parameters = torch.as_tensor(
+        0.3 * np.random.default_rng(0).normal(size=(3, cell.parameter_count))
+    )
+    sizes = {"sweeps": 2, "relaxation": 0.5}
+    by_hand = RolloutGradient(cell, schedule, tuple(controls.shape[:3]), like=parameters, **sizes)
+    expected = AutogradGradient(cell, schedule, **sizes)(parameters, states, controls, [])
+    assert_equal_gradients(by_hand(parameters, states, controls, []), expected)
 
 
 def test_a_schedule_may_choose_for_all_and_for_each_trajectory_by_turns():
@@ -561,6 +577,47 @@ def test_the_test_split_is_read_once_after_the_last_step(monkeypatch):
     assert events == ["step"] * 6 + ["test"]
 
 
+# Schedules that learn beside their models.
+
+
+class Attending(RoundRobin):
+    """Notes what it is shown after each epoch; at test it is another schedule."""
+
+    def __init__(self, at_test: Schedule) -> None:
+        super().__init__(contiguous(NODES, 3))
+        self.other, self.shown = at_test, []
+
+    def after_epoch(self, epoch, cell, parameters, states, controls):
+        self.shown.append((epoch, parameters.clone(), states, controls))
+
+    def at_test(self):
+        return self.other
+
+
+def test_a_schedule_is_shown_each_models_training_split_after_each_epoch():
+    schedule = Attending(schedule_of("full"))
+    data, rates = datasets(3, 4), [0.01, 0.03]
+    population = train_population(CELL, schedule, data, rates, CONFIG)
+    assert [epoch for epoch, *_ in schedule.shown] == [0, 1, 2]
+    for _, parameters, states, controls in schedule.shown:
+        assert parameters.shape == population.parameters.shape
+        for row, seed in enumerate(population.seeds):
+            assert_array_equal(states[row], data[seed].train.states)
+            assert_array_equal(controls[row], data[seed].train.controls)
+    assert_array_equal(schedule.shown[-1][1], population.parameters)
+    assert not torch.equal(schedule.shown[0][1], schedule.shown[1][1])
+
+
+def test_models_are_trained_under_a_schedule_and_scored_under_its_own_at_test():
+    data = datasets(3, 4)
+    plain, other = train("round_robin", data, [0.01]), schedule_of("full")
+    population = train_population(CELL, Attending(other), data, [0.01], CONFIG)
+    assert_array_equal(population.parameters, plain.parameters)
+    assert (population.test_ledger.node_updates == NODES * CONFIG.sweeps).all()
+    assert not (population.test_mse == plain.test_mse).any()
+    assert not (population.validation_loss == plain.validation_loss).any()
+
+
 # Device, precision and progress.
 
 
@@ -591,3 +648,49 @@ def test_progress_names_arm_epoch_and_population(monkeypatch):
     assert len(lines) == 3
     for epoch, line in enumerate(lines, start=1):
         assert line.startswith(f"train-full: epoch {epoch} of 3, 2 models, ")
+
+
+# Chunks of a population.
+
+
+def test_a_population_in_chunks_is_the_population_at_once(name="histogram"):
+    data, rates = datasets(0, 1, 2), [0.01, 0.02]
+    schedule = schedule_of(name)
+    whole = train(name, data, rates)
+    one = bytes_per_model(CELL, schedule, data[0], CONFIG)
+    for models in (1, 3, 4, 5):  # splits the rates of a seed, or keeps them together
+        parts = train_population(CELL, schedule, data, rates, CONFIG, max_bytes=models * one)
+        assert_array_equal(parts.seeds, whole.seeds)
+        assert_array_equal(parts.learning_rates, whole.learning_rates)
+        for name in ("parameters", "train_loss", "validation_loss", "test_mse"):
+            assert_allclose(getattr(parts, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
+        assert_allclose(parts.training_choices, whole.training_choices, rtol=1e-6)
+        assert_array_equal(parts.test_ledger.share, whole.test_ledger.share)
+
+
+def test_too_little_memory_for_one_model_is_refused():
+    needed = bytes_per_model(CELL, schedule_of("full"), datasets(0)[0], CONFIG)
+    sentence = f"max_bytes must be at least {needed}, which one model takes; got {needed - 1}"
+    with pytest.raises(ValueError, match=sentence):
+        train_population(
+            CELL, schedule_of("full"), datasets(0), [0.01], CONFIG, max_bytes=needed - 1
+        )
+
+
+@pytest.mark.parametrize("name", ["full", "round_robin", "histogram"])
+@pytest.mark.parametrize("nodes", [NODES, 192])
+def test_memory_of_a_gradient_grows_with_models_and_updates(name, nodes):
+    cell = MessagePassingCell(ring(nodes), CHANNELS)
+    schedule = make_schedule(name, cell.graph, contiguous(nodes, 3))
+
+    def size(models: int, horizon: int) -> int:
+        like = torch.zeros(models, 1)
+        shape = (models, 10, horizon)
+        return RolloutGradient(cell, schedule, shape, sweeps=3, relaxation=0.5, like=like).nbytes
+
+    per_update = 10 * nodes * CHANNELS * 4  # bytes of one u, of all channels
+    moved = 1 / 3 if name == "round_robin" else 1
+    # At the least r, c_q and what was heard; at the most tiles hear half as much again.
+    grown = (size(2, 12) - size(2, 4)) / (2 * 24) / per_update
+    assert 3 * moved <= grown < 3 * moved + 1.5
+    assert size(8, 4) == pytest.approx(4 * size(2, 4), rel=0.2)
