@@ -16,7 +16,7 @@ sigmoid is several times as fast. In u, with q = 2 p and r = sigmoid(q),
     c_q = w c' r (1 - r),      c = (1 - w) c' + 4 c_q M^T,       c = dL/du,
     g_z += 2 c_q,              g_M += 4 u^T c_q - 2 1^T c_q,
 
-in which no pass over the activations is spent on the change of variable. Going back, eta c is
+in which no pass over the activations is spent on the change of variable. Going back, eta c may be
 carried instead of c, so that w needs no pass of its own where every node of an update is active.
 All u and c_q are kept, so that each weight gradient is one matrix product a model.
 
@@ -82,7 +82,9 @@ class RolloutGradient:
         like: Tensor,
     ) -> None:
         self.cell, self.schedule, self.relaxation = cell, schedule, relaxation
-        self.plan = plan = RolloutPlan(cell, schedule, shape, sweeps=sweeps, like=like)
+        self.plan = plan = RolloutPlan(
+            cell, schedule, shape, sweeps=sweeps, relaxation=relaxation, like=like
+        )
         self.masked = torch.empty_like(plan.buffers.drive)
         self.views = like.new_empty(2, *self.masked.shape)  # h and f(h, z) for a schedule
         self.states = like.new_empty(*shape[:2], cell.state_size)  # predicted
@@ -117,7 +119,7 @@ class RolloutGradient:
             generators: one a model, for schedules that draw random numbers.
 
         Returns:
-            The loss (S,), its gradient (S, P), and the active clusters of each update.
+            The loss (S,), its gradient (S, P), and the choice made at each update.
         """
         p = self.cell.state_size
         with torch.no_grad():
@@ -138,7 +140,7 @@ class RolloutGradient:
         weights, p = self.cell.unflatten(parameters), self.cell.state_size
         quadruple = torch.nn.functional.pad(4 * weights["messages"].flatten(1), (0, 1))
         for span in self.plan.spans.values():
-            span.bind(quadruple, self.relaxation)
+            span.bind(quadruple, self.plan.carried)
         received = torch.matmul(
             self.plan.heard.T, weights["messages"].sum(dim=-1)
         )  # 1 M, (S, n, d)
@@ -148,9 +150,10 @@ class RolloutGradient:
         self.feedback = self.drive[:, :p].mT.contiguous()  # (S, n d, p)
         readout = self._arranged(weights["readout"], 2, self.plan.channels)  # (S, p, n d)
         self.readout = (2 * readout).mT.contiguous()
-        self.readout_back = 2 * self.relaxation * readout
+        self.readout_back = 2 * self.plan.carried * readout
         if self.schedule.needs_answer:
-            by_cluster = readout.mT.unsqueeze(2) * self.plan.membership.T.unsqueeze(-1)
+            members = self.plan.membership.T.sign()
+            by_cluster = readout.mT.unsqueeze(2) * members.unsqueeze(-1)
             self.readout_of_clusters = by_cluster.flatten(2)  # (S, n d, C p)
         self.readout_bias = (weights["readout_bias"] - weights["readout"].sum(-1)).unsqueeze(1)
 
@@ -201,7 +204,9 @@ class RolloutGradient:
         if update.own_gate is not gate:  # a part of the channels
             update.own_gate.lerp_(update.proposal, self.relaxation)
         else:
-            weight = self.relaxation if mask is None else mask * self.factor
+            weight = self.relaxation
+            if mask is not None:
+                weight = mask if self.plan.carried == 1 else mask * self.factor
             torch.lerp(gate, update.proposal, weight, out=after)
             gate = after
         for act in update.keeping:
@@ -245,7 +250,7 @@ class RolloutGradient:
                 self.plan.time_steps[t - 1].error.add_(torch.bmm(time_step.total, self.feedback))
 
     def _pull_back(self, update: Update, mask: Tensor | None) -> None:
-        """c_q of one update, and eta c before it from eta c after it."""
+        """c_q of one update, and c before it from c after it."""
         beta = 1.0
         if mask is None:
             beta = 1 - self.relaxation
@@ -254,7 +259,7 @@ class RolloutGradient:
             cotangent = self.plan.buffers.cotangent
             torch.mul(cotangent, mask, out=self.masked)
             sigmoid_backward(self.masked, update.proposal, grad_input=update.slope)
-            cotangent.sub_(self.masked, alpha=self.relaxation)
+            cotangent.sub_(self.masked, alpha=self.plan.carried)
         for act in update.returning:
             act()
         if not update.adding:

@@ -10,7 +10,7 @@ from torch import Tensor
 from clusterdyn.graph import Graph
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule, SweepView
-from clusterdyn.sweeps import losses_ahead, rollout
+from clusterdyn.sweeps import active_clusters, losses_ahead, rollout
 
 SWEEPS = 3
 RELAXATION = 0.5
@@ -36,13 +36,14 @@ class _Watched(Schedule):
 
     def choose(self, view: SweepView, state: Any) -> tuple[Tensor, Any]:
         before = view.hidden.clone(), view.proposal.clone()
-        active, state = self.schedule.choose(view, state)
+        choice, state = self.schedule.choose(view, state)
+        active = active_clusters(self.schedule, choice)
         if not (torch.equal(before[0], view.hidden) and torch.equal(before[1], view.proposal)):
             raise ScheduleError(
                 f"schedule {self.name!r} changes the hidden state or the proposal it is shown; "
                 "it may only read them"
             )
-        if active.dtype == torch.bool and not active.any(dim=-1).all():
+        if not active.any(dim=-1).all():
             raise ScheduleError(
                 f"schedule {self.name!r} names no active cluster at time step "
                 f"{view.time_step}, sweep {view.sweep}, update {view.update}; "
@@ -176,7 +177,8 @@ def _choices_at(schedule: Schedule, states: Tensor) -> Tensor:
         sweep, update = divmod(number, schedule.updates_per_sweep)
         next_loss = partial(losses_ahead, _any_readout, torch.tensor(0.3), hidden, labels)
         view = SweepView(hidden, proposal, sweep // SWEEPS, sweep % SWEEPS, update, next_loss)
-        active, state = schedule.choose(view, state)
+        choice, state = schedule.choose(view, state)
+        active = active_clusters(schedule, choice)
         taken.append(active.expand(population, batch, schedule.partition.clusters))
     return torch.stack(taken)
 

@@ -11,6 +11,7 @@ from clusterdyn.datasets import Dataset, minibatch_order
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule, SweepView
 from clusterdyn.streams import seed_streams
+from clusterdyn.sweeps import active_clusters
 from clusterdyn.training import TrainingConfig, schedule_generators
 
 
@@ -74,7 +75,8 @@ class PlainRingModel(nn.Module):
                     proposal = torch.tanh(self.messages(heard) + drive)
                     with torch.no_grad():
                         view = SweepView(hidden[None], proposal[None], t, sweep, update)
-                        active, choice_state = schedule.choose(view, choice_state)
+                        choice, choice_state = schedule.choose(view, choice_state)
+                        active = active_clusters(schedule, choice)
                         mask = active[..., labels].unsqueeze(-1).to(hidden)
                         mask = mask.reshape(mask.shape[-3:])  # drops the population of one
                     hidden = hidden + self.config.relaxation * mask * (proposal - hidden)

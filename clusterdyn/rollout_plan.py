@@ -21,7 +21,7 @@ from clusterdyn.spans import (
     Tiles,
     Update,
 )
-from clusterdyn.sweeps import check_active
+from clusterdyn.sweeps import check_choice
 
 # Channels from which a dense matrix of all is slower than tiles of a ring, or than gathering.
 TILES_FROM, GATHERED_FROM = 128, 512
@@ -34,8 +34,8 @@ class Step:
     Attributes:
         update: its views.
         active: the clusters that it moves, bool (C,), or None if the schedule chooses as it goes.
-        mask: 1 for each channel that it moves, (n d,), or None if all of the span or if the
-            schedule chooses as it goes.
+        mask: which channels it moves, (n d,), as ``RolloutPlan.mask`` gives it; None if all of
+            the span, or if the schedule chooses as it goes.
         sweep, number: of the sweep in its time step, and of the update in that sweep.
     """
 
@@ -81,10 +81,10 @@ class RolloutPlan:
     """All buffers of a rollout and its gradient, and its updates as views of them.
 
     Args:
-        cell, schedule, shape, sweeps, like: as of ``clusterdyn.adjoint.RolloutGradient``.
+        cell, schedule, shape, sweeps, relaxation, like: as of ``RolloutGradient``.
 
     Attributes:
-        buffers: u, z and eta c.
+        buffers: u, z and c.
         inputs: x, control and a 1, which carries the bias, (S, T + 1, B, p + q + 1).
         errors: dL/dx, (S, T, B, p).
         ends: h at the end of each time step, (S, T, B, n d).
@@ -94,7 +94,9 @@ class RolloutPlan:
         gates_after: where u stands after each update.
         in_order: whether nodes stand in their own order.
         channels: (n d,), the channels as they stand; ``places`` is the inverse.
-        membership: (C, n d), 1 where a channel belongs to a cluster.
+        carried: what c is multiplied by on its way back: eta, so that w needs no pass of its own
+            where all of a span moves; or 1 if the schedule chooses as it goes.
+        membership: (C, n d), eta over ``carried`` where a channel belongs to a cluster.
         heard: (1 + R, n), sums of the relations' rows, self first.
     """
 
@@ -105,6 +107,7 @@ class RolloutPlan:
         shape: tuple[int, int, int],
         *,
         sweeps: int,
+        relaxation: float,
         like: Tensor,
     ) -> None:
         population, batch, horizon = shape
@@ -112,10 +115,12 @@ class RolloutPlan:
         width, p = cell.hidden_size, cell.state_size
         self.kind = _kind_of_span(cell)
         static = type(schedule).choose is StaticSchedule.choose
+        self.carried = relaxation if static else 1.0
         order = np.arange(cell.graph.nodes)
         if static and self.kind is DenseWhole:
             order = schedule.partition.by_cluster
         self._lay_out(like, order)
+        self.membership *= relaxation / self.carried
         gate = like.new_empty(population, batch, width)
         if self.kind is Tiles:
             gate = Tiles.padded_gate(like, batch, width, cell.channels)
@@ -210,7 +215,12 @@ class RolloutPlan:
             return slice(int(moved[0]), int(moved[-1]) + 1), None
         return slice(0, self.cell.hidden_size), mask
 
-    def mask(self, active: Tensor) -> Tensor:
-        """1 for each hidden channel that active clusters move: (n d,) or (S, B, n d)."""
-        check_active(self.schedule, active)
-        return active.to(self.membership) @ self.membership
+    def mask(self, choice: Tensor) -> Tensor:
+        """How far each hidden channel moves in a choice: (n d,) or (S, B, n d).
+
+        In units of ``carried``: w for a schedule that chooses as it goes, and else 1 or 0.
+        """
+        check_choice(self.schedule, choice)
+        if choice.dtype == torch.int64:
+            return self.membership.index_select(0, choice.flatten()).view(*choice.shape, -1)
+        return choice.to(self.membership) @ self.membership

@@ -25,15 +25,35 @@ class Rollout:
     activity: tuple[Tensor, ...]
 
 
-def check_active(schedule: Schedule, active: Tensor) -> None:
-    """Raises ValueError if a choice is something else than bool (C,) or (S, B, C)."""
+def check_choice(schedule: Schedule, choice: Tensor) -> None:
+    """Raises ValueError if a choice is not what ``Schedule.choose`` may return."""
     clusters = schedule.partition.clusters
-    if active.dtype != torch.bool or active.ndim not in (1, 3) or active.shape[-1] != clusters:
+    one_each = choice.dtype == torch.int64 and choice.ndim == 2
+    sets = choice.dtype == torch.bool and choice.ndim in (1, 3) and choice.shape[-1] == clusters
+    if not (one_each or sets):
         raise ValueError(
             f"schedule {schedule.name!r} must return its active clusters as bool of shape "
-            f"({clusters},) or (S, B, {clusters}); got {active.dtype} of shape "
-            f"{tuple(active.shape)}"
+            f"({clusters},) or (S, B, {clusters}), or one cluster's number for each trajectory as "
+            f"int64 of shape (S, B); got {choice.dtype} of shape {tuple(choice.shape)}"
         )
+
+
+def active_clusters(schedule: Schedule, choice: Tensor) -> Tensor:
+    """A choice as bool, (C,) or (S, B, C).
+
+    Raises:
+        ValueError: if it is not what ``Schedule.choose`` may return.
+    """
+    check_choice(schedule, choice)
+    if choice.dtype == torch.bool:
+        return choice
+    clusters = schedule.partition.clusters
+    if choice.numel() and not 0 <= int(choice.min()) <= int(choice.max()) < clusters:
+        raise ValueError(
+            f"schedule {schedule.name!r} must number its clusters 0 to {clusters - 1}; got "
+            f"{int(choice.min())} to {int(choice.max())}"
+        )
+    return torch.nn.functional.one_hot(choice, clusters).bool()
 
 
 def relax(hidden: Tensor, proposal: Tensor, active_nodes: Tensor, relaxation: float) -> Tensor:
@@ -76,7 +96,7 @@ def rollout(
 
     Raises:
         ValueError: if the schedule needs the answer and none is given, or its choice has another
-            type or shape than ``check_active`` asks for.
+            type, shape or range than ``Schedule.choose`` allows.
     """
     if schedule.needs_answer and targets is None:
         raise ValueError(f"schedule {schedule.name!r} needs the answer: give targets")
@@ -98,8 +118,8 @@ def rollout(
                         target = targets[:, :, time_step]
                         next_loss = partial(losses_ahead, cell.readout, target, seen, labels)
                     view = SweepView(seen, proposal.detach(), time_step, sweep, update, next_loss)
-                    active, choice_state = schedule.choose(view, choice_state)
-                    check_active(schedule, active)
+                    choice, choice_state = schedule.choose(view, choice_state)
+                    active = active_clusters(schedule, choice)
                     active_nodes = active[..., labels].unsqueeze(-1)
                 hidden = relax(hidden, proposal, active_nodes, relaxation)
                 activity.append(active)

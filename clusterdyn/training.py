@@ -108,7 +108,7 @@ class AutogradGradient:
         controls: Tensor,
         generators: Sequence[np.random.Generator],
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Arguments and results as of ``RolloutGradient``."""
+        """Arguments and results as of ``RolloutGradient``; choices are bool."""
         leaf = parameters.detach().requires_grad_()
         run = rollout(
             self.cell.bind(leaf),
@@ -299,7 +299,7 @@ def train_population(
                 stopped_at = torch.where(alive & ~moved, step_number, stopped_at)
                 alive = moved
             epoch_loss += loss
-            activity.append(_choice_counts(active))
+            activity.append(_choice_counts(active, schedule.partition.clusters))
         seconds += time.perf_counter() - started
         train_loss.append(torch.where(alive, epoch_loss / batches.shape[1], torch.nan))
         schedule.after_epoch(epoch, cell, parameters, states[row], controls[row])
@@ -338,10 +338,13 @@ def train_population(
     )
 
 
-def _choice_counts(activity: Sequence[Tensor]) -> Tensor:
+def _choice_counts(choices: Sequence[Tensor], clusters: int) -> Tensor:
     """(C,): cluster updates of a rollout, averaged over models and trajectories."""
-    shapes = {active.shape for active in activity}
-    if len(shapes) > 1:
-        return sum(_choice_counts([active]) for active in activity)
-    stacked = torch.stack(list(activity)).float()  # (updates, C) or (updates, S, B, C)
+    if len({choice.shape for choice in choices}) > 1:
+        return sum(_choice_counts([choice], clusters) for choice in choices)
+    stacked = torch.stack(list(choices))  # (updates, C), (updates, S, B, C) or (updates, S, B)
+    if stacked.dtype == torch.int64:
+        counts = stacked.flatten().bincount(minlength=clusters)
+        return counts.float() / stacked[0].numel()
+    stacked = stacked.float()
     return stacked.flatten(1, -2).mean(dim=1).sum(dim=0) if stacked.ndim > 2 else stacked.sum(0)

@@ -21,7 +21,7 @@ from clusterdyn.schedules import (
     SweepView,
     make_schedule,
 )
-from clusterdyn.sweeps import Rollout, ledger, rollout
+from clusterdyn.sweeps import Rollout, active_clusters, ledger, rollout
 from clusterdyn.training import schedule_generators
 
 NODES, CHANNELS, SWEEPS = 8, 3, 3
@@ -105,9 +105,10 @@ def choices(schedule: Schedule, hidden: Tensor, own=None, proposals=None) -> np.
     for number, (present, proposal) in enumerate(zip(hidden, proposals, strict=True)):
         sweep, update = divmod(number, schedule.updates_per_sweep)
         time_step, sweep = divmod(sweep, SWEEPS)
-        active, state = schedule.choose(
+        choice, state = schedule.choose(
             SweepView(present, proposal, time_step, sweep, update), state
         )
+        active = active_clusters(schedule, choice)
         taken.append(active.expand(models, batch, schedule.partition.clusters).numpy())
     return np.stack(taken)
 

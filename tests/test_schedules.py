@@ -20,7 +20,7 @@ from clusterdyn.schedules import (
     SweepView,
     make_schedule,
 )
-from clusterdyn.sweeps import ledger, rollout
+from clusterdyn.sweeps import active_clusters, ledger, rollout
 
 NODES, CHANNELS, SWEEPS, HORIZON = 8, 3, 3, 2
 PARTITIONS = (contiguous(8, 4), strided(8, 4), random_partition(8, 2, 5), coloring(ring(8)))
@@ -54,7 +54,8 @@ def active_nodes(schedule: Schedule, hidden: Tensor, seeds=(0, 1)) -> np.ndarray
         sweep, update = divmod(number, schedule.updates_per_sweep)
         time_step, sweep = divmod(sweep, SWEEPS)
         view = SweepView(present, torch.zeros_like(present), time_step, sweep, update)
-        active, state = schedule.choose(view, state)
+        choice, state = schedule.choose(view, state)
+        active = active_clusters(schedule, choice)
         clusters = active.expand(models, batch, schedule.partition.clusters)
         taken.append(clusters[..., list(schedule.partition.labels)].numpy())
     return np.stack(taken)
@@ -196,9 +197,8 @@ def random_clusters(updates: int, batch: int, models: int = 1) -> np.ndarray:
     view = SweepView(*[torch.zeros(models, batch, NODES, 1)] * 2, 0, 0, 0)
     drawn = []
     for _ in range(updates):
-        active, state = schedule.choose(view, state)
-        assert (active.sum(dim=-1) == 1).all()
-        drawn.append(active.int().argmax(dim=-1).numpy())
+        drawn_now, state = schedule.choose(view, state)
+        drawn.append(drawn_now.numpy())
     return np.stack(drawn)
 
 
@@ -661,5 +661,26 @@ def test_a_choice_of_the_wrong_type_or_shape_is_refused(active, found):
         def choose(self, view, state):
             return active, state
 
-    sentence = r"must return its active clusters as bool of shape \(2,\) or \(S, B, 2\); " + found
+    sentence = (
+        r"must return its active clusters as bool of shape \(2,\) or \(S, B, 2\), or one cluster's "
+        r"number for each trajectory as int64 of shape \(S, B\); "
+    )
+    refuse(Wrong(), sentence + found, error=ValueError)
+
+
+@pytest.mark.parametrize("number", [-1, 2])
+def test_a_cluster_that_does_not_exist_is_refused(number):
+    class Wrong(Cheat):
+        def choose(self, view, state):
+            return torch.full(view.hidden.shape[:2], number), state
+
+    sentence = f"must number its clusters 0 to 1; got {number} to {number}"
     refuse(Wrong(), sentence, error=ValueError)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_clusters_number_is_the_set_of_that_cluster_alone(number):
+    schedule = RandomCluster(contiguous(NODES, 2))
+    active = active_clusters(schedule, torch.full((2, 5), number))
+    assert active.dtype == torch.bool and active.shape == (2, 5, 2)
+    assert active[..., number].all() and not active[..., 1 - number].any()

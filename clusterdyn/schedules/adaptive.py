@@ -92,10 +92,10 @@ class Histogram(Schedule):
         elif self.ties == "oldest":
             best = count == count.amax(dim=-1, keepdim=True)
             count = best * (1 + state.age(count))
-        active = self.one_hot(count.argmax(dim=-1))
+        cluster = count.argmax(dim=-1)
         if self.ties == "oldest":
-            state.update(active)
-        return active.expand(-1, view.hidden.shape[1], -1), state
+            state.update(self.one_hot(cluster))
+        return cluster.expand(-1, view.hidden.shape[1]), state
 
 
 class _Waiting:
@@ -149,9 +149,9 @@ class HistogramFair(Histogram):
     def choose(self, view, state):
         count = self.count(view.hidden)
         score = count + self.age_weight * state.age(count)
-        active = self.one_hot(score.argmax(dim=-1))
-        state.update(active)
-        return active.expand(-1, view.hidden.shape[1], -1), state
+        cluster = score.argmax(dim=-1)
+        state.update(self.one_hot(cluster))
+        return cluster.expand(-1, view.hidden.shape[1]), state
 
 
 class HistogramOrdered(Histogram):
@@ -173,8 +173,8 @@ class HistogramOrdered(Histogram):
     def choose(self, view, state):
         count = self.count(view.hidden)
         moved = torch.zeros_like(count, dtype=torch.bool) if view.update == 0 else state
-        active = self.one_hot(count.masked_fill_(moved, -1).argmax(dim=-1))
-        return active, moved | active
+        cluster = count.masked_fill_(moved, -1).argmax(dim=-1)
+        return cluster, moved | self.one_hot(cluster)
 
 
 class Residual(Schedule):
@@ -208,7 +208,7 @@ class Residual(Schedule):
         return torch.mm(squared, membership).view(*size, -1)
 
     def choose(self, view, state):
-        return self.one_hot(self.cluster_residual(view).argmax(dim=-1)), state
+        return self.cluster_residual(view).argmax(dim=-1), state
 
 
 class Oracle(Schedule):
@@ -231,4 +231,4 @@ class Oracle(Schedule):
 
     def choose(self, view, state):
         losses = view.next_loss((view.proposal - view.hidden) * self.relaxation)  # (S, B, C)
-        return self.one_hot(losses.argmin(dim=-1)), state
+        return losses.argmin(dim=-1), state

@@ -87,8 +87,9 @@ class Schedule:
             state: what ``start`` or the last ``choose`` returned.
 
         Returns:
-            The active clusters, bool, (C,) if the same for all models and trajectories and
-            (S, B, C) otherwise; and the state after this update.
+            The active clusters: bool, (C,) if they are the same for all models and trajectories
+            and (S, B, C) otherwise; or int64, (S, B), if each trajectory has one, its number. And
+            the state after this update.
         """
         raise NotImplementedError
 

@@ -52,7 +52,7 @@ class RandomCluster(Schedule):
 
     def choose(self, view, state):
         cluster = next(state).to(view.hidden.device)  # (S, B) or (S, 1)
-        return self.one_hot(cluster).expand(-1, view.hidden.shape[1], -1), state
+        return cluster.expand(-1, view.hidden.shape[1]), state
 
 
 class NoisyRoundRobin(RandomCluster):

@@ -1,10 +1,11 @@
 """Linear maps of one update: what a span of nodes hears, and how its slopes go back.
 
 A *span* is a range of channels that move together. With u the gates, M the recurrent matrix of a
-model and eta the relaxation factor (see ``clusterdyn.adjoint``) a span gives
+model and c what goes back, times a factor that it is carried with (see ``clusterdyn.adjoint``), a
+span gives
 
     q = 4 u M + z                of its own channels alone, from the sources that it hears,
-    c <- c + eta 4 c_q M^T,
+    c <- c + factor 4 c_q M^T,
     g_W from u^T c_q             of all its updates at once, one matrix product a model.
 
 Four kinds: all channels by a dense matrix, a range by a smaller one, tiles of a ring, and nodes
@@ -33,7 +34,7 @@ class Buffers:
     Attributes:
         gate: u, (S, B, n d), where it moves in place.
         drive: z in the units of q, (S, B, n d), of the present time step.
-        cotangent: eta dL/du, (S, B, n d).
+        cotangent: c, (S, B, n d).
     """
 
     gate: Tensor
@@ -54,12 +55,12 @@ class Update:
         drive: z of the span, (S, rows, targets).
         proposal: r of the span, (S, B, own), and as rows.
         keeping: makes copies of u anew once it has moved.
-        own_cotangent: eta c of the span, (S, B, own).
+        own_cotangent: c of the span, (S, B, own).
         slope: c_q of the span, (S, B, own).
         returning: fills ``slopes``.
         slopes: c_q as the product back takes it, (S, rows, targets).
-        returned: that product, (S, rows, sources); eta c itself if ``adding`` is empty.
-        adding: adds ``returned`` to eta c.
+        returned: that product, (S, rows, sources); c itself if ``adding`` is empty.
+        adding: adds ``returned`` to c.
     """
 
     span: "Span"
@@ -111,7 +112,7 @@ class Span:
         heard: (S, count, rows, sources), u of the sources before each update.
         slopes: (S, count, rows, targets), c_q of each update.
         weights: 4 M, (S, sources, targets).
-        back: what c_q is multiplied by on its way to eta c.
+        back: what c_q is multiplied by on its way to c.
     """
 
     def __init__(
@@ -138,15 +139,15 @@ class Span:
         self._message_of_used = torch.as_tensor(entries.ravel()[used], device=like.device)
         self._strength_of_used = 4 * torch.as_tensor(strengths.ravel()[used]).to(like)
 
-    def bind(self, quadruple: Tensor, relaxation: float) -> None:
+    def bind(self, quadruple: Tensor, factor: float) -> None:
         """Lays out the weights of the population.
 
         Args:
             quadruple: 4 times the messages, (S, M + 1), flat; the last column 0.
-            relaxation: eta.
+            factor: that c is carried with.
         """
         self._forward.fill(quadruple)
-        self._backward.fill(quadruple * relaxation)
+        self._backward.fill(quadruple * factor)
 
     def add_gradient(self, messages: Tensor) -> None:
         """Adds 4 u^T c_q of all updates to the gradient of the flat messages, (S, M)."""
