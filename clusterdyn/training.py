@@ -254,7 +254,8 @@ def train_population(
 
     Args:
         cell: the cell; each model starts from its seed's weights.
-        schedule: at training and at test time.
+        schedule: at training and, by its ``at_test``, at test time; it is shown the training
+            split after each epoch.
         datasets: a dataset for each seed.
         learning_rates: of Adam; every seed is trained at every one.
         config: the rest.
@@ -317,7 +318,8 @@ def train_population(
             activity.append(_choice_counts(active))
         seconds += time.perf_counter() - started
         train_loss.append(torch.where(alive, epoch_loss / batches.shape[1], torch.nan))
-        held_out, _ = evaluate(cell, parameters, schedule, *validation, seeds, config)
+        schedule.after_epoch(epoch, cell, parameters, states[row], controls[row])
+        held_out, _ = evaluate(cell, parameters, schedule.at_test(), *validation, seeds, config)
         validation_loss.append(held_out)
         choices.append(torch.stack(activity).mean(dim=0))
         if progress and seconds > next_line:
@@ -332,7 +334,7 @@ def train_population(
     stopped_at = torch.where(broken, step_number, stopped_at)
     alive = alive & ~broken
     test = [split[row] for split in stack_split(splits, "test", config)]
-    test_mse, test_ledger = evaluate(cell, parameters, schedule, *test, seeds, config)
+    test_mse, test_ledger = evaluate(cell, parameters, schedule.at_test(), *test, seeds, config)
     divergences = tuple(
         Divergence(int(seeds[s]), float(rates[s]), int(step))
         for s, step in enumerate(stopped_at)

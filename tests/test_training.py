@@ -528,6 +528,47 @@ def test_the_test_split_is_read_once_after_the_last_step(monkeypatch):
     assert events == ["step"] * 6 + ["test"]
 
 
+# Schedules that learn beside their models.
+
+
+class Attending(RoundRobin):
+    """Notes what it is shown after each epoch; at test it is another schedule."""
+
+    def __init__(self, at_test: Schedule) -> None:
+        super().__init__(contiguous(NODES, 3))
+        self.other, self.shown = at_test, []
+
+    def after_epoch(self, epoch, cell, parameters, states, controls):
+        self.shown.append((epoch, parameters.clone(), states, controls))
+
+    def at_test(self):
+        return self.other
+
+
+def test_a_schedule_is_shown_each_models_training_split_after_each_epoch():
+    schedule = Attending(schedule_of("full"))
+    data, rates = datasets(3, 4), [0.01, 0.03]
+    population = train_population(CELL, schedule, data, rates, CONFIG)
+    assert [epoch for epoch, *_ in schedule.shown] == [0, 1, 2]
+    for _, parameters, states, controls in schedule.shown:
+        assert parameters.shape == population.parameters.shape
+        for row, seed in enumerate(population.seeds):
+            assert_array_equal(states[row], data[seed].train.states)
+            assert_array_equal(controls[row], data[seed].train.controls)
+    assert_array_equal(schedule.shown[-1][1], population.parameters)
+    assert not torch.equal(schedule.shown[0][1], schedule.shown[1][1])
+
+
+def test_models_are_trained_under_a_schedule_and_scored_under_its_own_at_test():
+    data = datasets(3, 4)
+    plain, other = train("round_robin", data, [0.01]), schedule_of("full")
+    population = train_population(CELL, Attending(other), data, [0.01], CONFIG)
+    assert_array_equal(population.parameters, plain.parameters)
+    assert (population.test_ledger.node_updates == NODES * CONFIG.sweeps).all()
+    assert not (population.test_mse == plain.test_mse).any()
+    assert not (population.validation_loss == plain.validation_loss).any()
+
+
 # Device, precision and progress.
 
 

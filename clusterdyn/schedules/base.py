@@ -46,6 +46,8 @@ class SweepView:
 class Schedule:
     """Base of all schedules. A subclass overrides ``choose``, and ``start`` if it has a state.
 
+    One that learns while its models are trained also overrides ``after_epoch`` and ``at_test``.
+
     Attributes:
         name: what reports call it.
         partition: of the nodes; choices are clusters of it.
@@ -88,6 +90,23 @@ class Schedule:
             (S, B, C) otherwise; and the state after this update.
         """
         raise NotImplementedError
+
+    def after_epoch(
+        self, epoch: int, cell: Any, parameters: Tensor, states: Tensor, controls: Tensor
+    ) -> None:
+        """What a schedule that learns beside its models does after each epoch; nothing here.
+
+        Args:
+            epoch: that has just ended, from 0.
+            cell: of the models.
+            parameters: (S, P), as they are now; must not be changed.
+            states: of the training split, (S, N, T + 1, p), standardised.
+            controls: (S, N, T, q), standardised.
+        """
+
+    def at_test(self) -> "Schedule":
+        """The schedule that models trained under this one are validated and tested with."""
+        return self
 
     def one_hot(self, cluster: Tensor) -> Tensor:
         """Clusters (...) as active sets (..., C), bool."""
