@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clusterdyn.graph import Partition, contiguous, random_partition, ring, strided
 from clusterdyn.model import MessagePassingCell
-from clusterdyn.qlearning import learning, schedules, tables
+from clusterdyn.qlearning import learner, learning, schedules
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.learning import learning_generators, run_episodes
 from clusterdyn.qlearning.policy import Policy, untrained_policy
@@ -158,7 +158,7 @@ def test_edges_pass_over_what_is_not_finite_and_are_zero_where_nothing_disagrees
 def one_step(values, action, states, target, step_size=0.1) -> tuple[np.ndarray, np.ndarray]:
     """Values and visits after ``learn``, for one model; values (C, X), the rest (B, ...)."""
     table = torch.tensor(np.array(values, dtype=np.float64))[None]
-    visits = tables.learn(
+    visits = learner.learn(
         table,
         torch.tensor(action)[None],
         torch.tensor(states)[None],
@@ -254,7 +254,7 @@ def learned_by_steps(
     copies: int,
     steps: int,
     average: int = 1,
-    best_value: Bootstrap = tables.best_value,
+    best_value: Bootstrap = learner.best_value,
 ) -> np.ndarray:
     """Q (states, actions) that the learner finds when every pair is tried in every step.
 
@@ -276,7 +276,7 @@ def learned_by_steps(
         after = (chance[state, action].cumsum(axis=1) < draws - 1e-12).sum(axis=1)
         future = best_value(table, named(after, reward), None)
         target = torch.as_tensor(reward[state, action]) + 0.9 * future
-        tables.learn(table, torch.as_tensor(action)[None], named(state, reward), target,
+        learner.learn(table, torch.as_tensor(action)[None], named(state, reward), target,
                      step_size=0.1)  # fmt: skip
         if step >= steps - average:
             total += by_state(table, reward)
@@ -326,11 +326,11 @@ def test_one_epsilon_greedy_walk_ends_in_the_best_policy():
     for _ in range(6000):
         now = named(np.array([state]), reward)
         draws = torch.as_tensor(rng.random((1, 1, 4)))
-        action = tables.choose(tables.values_at(table, now), draws, exploration=0.6)
+        action = learner.choose(learner.values_at(table, now), draws, exploration=0.6)
         after = int(chance[state, int(action)].argmax())
-        future = tables.best_value(table, named(np.array([after]), reward))
+        future = learner.best_value(table, named(np.array([after]), reward))
         target = reward[state, int(action)] + 0.9 * future
-        tables.learn(table, action, now, target, step_size=0.1)
+        learner.learn(table, action, now, target, step_size=0.1)
         state = after
     found = by_state(table, reward)
     assert_array_equal(found.argmax(axis=1), best.argmax(axis=1))
@@ -341,24 +341,24 @@ def test_one_epsilon_greedy_walk_ends_in_the_best_policy():
 
 
 def exploits_with_probability_epsilon(values, draws, *, exploration, allowed=None):
-    return tables.choose(values, draws, exploration=1 - exploration, allowed=allowed)
+    return learner.choose(values, draws, exploration=1 - exploration, allowed=allowed)
 
 
 def takes_a_local_index_for_a_global_one(values, draws, *, exploration, allowed=None):
     if allowed is None:
-        return tables.choose(values, draws, exploration=exploration)
+        return learner.choose(values, draws, exploration=exploration)
     remaining = allowed.sum(dim=-1).max()
     order = allowed.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[..., :remaining]
     local = torch.cat([draws.gather(-1, order), draws[..., -1:]], dim=-1)
-    return tables.choose(values.gather(-1, order), local, exploration=exploration)
+    return learner.choose(values.gather(-1, order), local, exploration=exploration)
 
 
 def bootstraps_on_one_clusters_state(values, states, allowed=None):
-    return tables.best_value(values, states[..., :1].expand_as(states), allowed)
+    return learner.best_value(values, states[..., :1].expand_as(states), allowed)
 
 
 def bootstraps_on_masked_clusters(values, states, allowed=None):
-    return tables.best_value(values, states)
+    return learner.best_value(values, states)
 
 
 def claim_most_choices_are_greedy(choose):
@@ -400,33 +400,33 @@ def claim_what_may_not_be_chosen_is_not_bootstrapped_on(best_value):
 
 
 @pytest.mark.parametrize(
-    ("claim", "learner", "fault"),
+    ("claim", "ours", "fault"),
     [
-        (claim_most_choices_are_greedy, tables.choose, exploits_with_probability_epsilon),
+        (claim_most_choices_are_greedy, learner.choose, exploits_with_probability_epsilon),
         (
             claim_the_best_allowed_cluster_is_chosen,
-            tables.choose,
+            learner.choose,
             takes_a_local_index_for_a_global_one,
         ),
         (
             claim_each_cluster_is_valued_at_its_own_next_state,
-            tables.best_value,
+            learner.best_value,
             bootstraps_on_one_clusters_state,
         ),
         (
             claim_a_process_is_learned_under_names_of_each_clusters_own,
-            tables.best_value,
+            learner.best_value,
             bootstraps_on_one_clusters_state,
         ),
         (
             claim_what_may_not_be_chosen_is_not_bootstrapped_on,
-            tables.best_value,
+            learner.best_value,
             bootstraps_on_masked_clusters,
         ),
     ],
 )
-def test_a_known_fault_is_not_the_learners(claim, learner, fault):
-    claim(learner)
+def test_a_known_fault_is_not_the_learners(claim, ours, fault):
+    claim(ours)
     with pytest.raises(AssertionError):
         claim(fault)
 
@@ -435,10 +435,10 @@ def test_ties_are_broken_evenly_and_choices_at_random_are_uniform_over_what_is_a
     rng = np.random.default_rng(0)
     draws = torch.as_tensor(rng.random((1, 6000, 5)))
     tied = torch.tensor([2.0, 1.0, 2.0, 2.0]).expand(1, 6000, 4)
-    counts = np.bincount(tables.choose(tied, draws, exploration=0.0).flatten(), minlength=4)
+    counts = np.bincount(learner.choose(tied, draws, exploration=0.0).flatten(), minlength=4)
     assert counts[1] == 0 and np.abs(counts[[0, 2, 3]] - 2000).max() < 4 * math.sqrt(6000 * 2 / 9)
     allowed = torch.tensor([True, True, False, True]).expand(1, 6000, 4)
-    chosen = tables.choose(tied, draws, exploration=1.0, allowed=allowed)
+    chosen = learner.choose(tied, draws, exploration=1.0, allowed=allowed)
     counts = np.bincount(chosen.flatten(), minlength=4)
     assert counts[2] == 0 and np.abs(counts[[0, 1, 3]] - 2000).max() < 4 * math.sqrt(6000 * 2 / 9)
 

@@ -10,10 +10,10 @@ from torch import Tensor
 from clusterdyn.graph import Partition
 from clusterdyn.model import BoundCell, MessagePassingCell
 from clusterdyn.qlearning.config import QLearningConfig
+from clusterdyn.qlearning.learner import best_value, learn
 from clusterdyn.qlearning.policy import Policy, check_reward, untrained_policy
 from clusterdyn.qlearning.schedules import QLearned, learned_schedule
 from clusterdyn.qlearning.states import quantile_edges
-from clusterdyn.qlearning.tables import best_value, learn
 from clusterdyn.schedules import Schedule
 from clusterdyn.streams import seed_streams
 from clusterdyn.sweeps import relax, rollout
@@ -86,18 +86,35 @@ def run_episodes(
             gain = before - cost
             total = total + gain
             if config is not None:
-                value = gain.to(schedule.values)
-                if (time_step, update) != (horizon - 1, updates - 1):
-                    future = best_value(schedule.values, after, turn.allowed)
-                    value = value + config.discount * future
-                schedule.visits += learn(
-                    schedule.values, cluster, now, value, step_size=config.step_size
-                )
+                last = (time_step, update) == (horizon - 1, updates - 1)
+                following = None if last else after
+                _learn(schedule, config, cluster, now, gain, following, turn.allowed)
             now = after
         state = cell.readout(hidden)
         predictions.append(state)
     mse = mean_squared_error(torch.stack(predictions, dim=2), states)
     return Episodes(total.mean(dim=1), mse)
+
+
+def _learn(
+    schedule: QLearned,
+    config: QLearningConfig,
+    cluster: Tensor,
+    states: Tensor,
+    gain: Tensor,
+    following: Tensor | None,
+    allowed: Tensor | None,
+) -> None:
+    """One step of Q-learning where the tables are; ``following`` is None at a rollout's end."""
+    home = schedule.values.device
+    target = gain.to(schedule.values)
+    if following is not None:
+        allowed = None if allowed is None else allowed.to(home)
+        future = best_value(schedule.values, following.to(home), allowed)
+        target = target + config.discount * future
+    schedule.visits += learn(
+        schedule.values, cluster.to(home), states.to(home), target, step_size=config.step_size
+    )
 
 
 def _cost(reward: str, cell: BoundCell, hidden: Tensor, proposal: Tensor, target: Tensor) -> Tensor:

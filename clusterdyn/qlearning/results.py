@@ -65,8 +65,10 @@ class LearnedStudy:
     def claims(self) -> tuple[Claim, ...]:
         """Every comparison, family by family."""
 
+        result = self.result  # first, so that lines of progress come in order
+
         def compare() -> LearnedClaims:
-            return LearnedClaims(learned_claims(self.result, self.config))
+            return LearnedClaims(learned_claims(result, self.config))
 
         return self.store.load_or_compute(self.claims_stage, LearnedClaims, compare).claims
 

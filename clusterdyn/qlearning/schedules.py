@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from clusterdyn.graph import Graph, Partition
+from clusterdyn.qlearning.learner import choose, values_at
 from clusterdyn.qlearning.policy import Policy
 from clusterdyn.qlearning.states import rank_table, state_numbers
-from clusterdyn.qlearning.tables import choose, values_at
 from clusterdyn.schedules import Histogram
 
 _AT_ONCE = 12  # choices that are drawn for together

@@ -1,93 +1,162 @@
-"""Tables of values: one step of Q-learning, and the choice that a table makes.
+"""The study of learned schedules as it is read: summaries, and the tables of notebook 09."""
 
-A table holds Q(c, x) for each model, cluster c and state x of that cluster. S models, B
-trajectories, C clusters, X states.
-"""
+from collections.abc import Iterable
 
-import torch
-from torch import Tensor
+import numpy as np
 
-
-def values_at(values: Tensor, states: Tensor) -> Tensor:
-    """Q of every cluster at its own state, (S, B, C).
-
-    Args:
-        values: (S, C, X).
-        states: (S, B, C), int64.
-    """
-    return values.mT.gather(1, states)
+from clusterdyn.protocol import Study
+from clusterdyn.qlearning.arms import RETRAINED
+from clusterdyn.qlearning.claims import FAMILIES
+from clusterdyn.qlearning.policy import Policy
+from clusterdyn.qlearning.states import histogram_states
+from clusterdyn.qlearning.study import FrozenResult, RunTimeScore
+from clusterdyn.strict.claims import Claim
+from clusterdyn.strict.study import ArmResult
+from clusterdyn.strict.tables import claims_table
+from clusterdyn.tables import Table
 
 
-def best_value(values: Tensor, states: Tensor, allowed: Tensor | None = None) -> Tensor:
-    """max over clusters of Q, each at its own state: what an update bootstraps on, (S, B).
-
-    Args:
-        values: (S, C, X).
-        states: (S, B, C), int64.
-        allowed: bool, (S, B, C): clusters that may be chosen; all by default.
-    """
-    found = values_at(values, states)
-    if allowed is not None:
-        found = found.masked_fill(~allowed, -torch.inf)
-    return found.amax(dim=-1)
+def claims(study: Study, family: str) -> Table:
+    """Every comparison of a family."""
+    return claims_table(study.learned.family(family), FAMILIES[family])
 
 
-def learn(
-    values: Tensor, action: Tensor, states: Tensor, target: Tensor, *, step_size: float
-) -> Tensor:
-    """One step of Q-learning for all trajectories at once, in place.
-
-    Q(c, x) <- (1 - alpha) Q(c, x) + alpha y for the chosen cluster c, its state x and the target
-    y = r + gamma max Q'. Of k trajectories that meet in one entry, all targets come from the table
-    as it was, and the entry moves as in k such steps one after another, each towards their mean:
-
-    Q <- (1 - alpha)^k Q + (1 - (1 - alpha)^k) mean(y).
-
-    One trajectory is the textbook's step; k equal targets are k of its steps; and the order of the
-    trajectories does not matter.
-
-    Args:
-        values: (S, C, X), float64, changed in place.
-        action: c, (S, B), int64.
-        states: of all clusters, (S, B, C), int64.
-        target: y, (S, B). One that is not finite counts as no visit.
-        step_size: alpha in [0, 1].
-
-    Returns:
-        k, visits of each entry, (S, C, X), float64.
-    """
-    population, clusters, count = values.shape
-    own = states.gather(-1, action.unsqueeze(-1)).squeeze(-1)  # (S, B)
-    entry = action * count + own
-    valid = target.isfinite()
-    target = torch.where(valid, target, 0.0).to(values)
-    visits, total = torch.zeros(2, population, clusters * count, dtype=values.dtype).to(values)
-    visits.scatter_add_(1, entry, valid.to(values))
-    total.scatter_add_(1, entry, target)
-    visits, total = visits.view_as(values), total.view_as(values)
-    mean = total / visits.clamp(min=1)
-    step = 1 - (1 - step_size) ** visits
-    values.copy_(torch.where(visits > 0, torch.lerp(values, mean, step), values))
-    return visits
+def against_random(study: Study) -> list[Claim]:
+    """The claims of all learned schedules against a random one at the same work."""
+    return [
+        claim
+        for family in ("frozen", "joint")
+        for claim in study.learned.family(family)
+        if claim.baseline.startswith("random")
+    ]
 
 
-def choose(
-    values: Tensor, draws: Tensor, *, exploration: float, allowed: Tensor | None = None
-) -> Tensor:
-    """Epsilon-greedy choice of a cluster; ties are broken at random.
+def short(claim: Claim) -> str:
+    """What a claim is about, in two lines: the treatment, and how its models were trained."""
+    name, _, where = claim.treatment.partition(", trained with ")
+    name = name.replace("(reward=", " (").replace(RETRAINED, "\nretrained without exploration")
+    if where:
+        base, _, sweeps = where.partition(", run with ")
+        return f"{name}\n{base} models, K = {sweeps.removesuffix(' sweeps')}"
+    return name if "\n" in name else f"{name}\ntrained with its models"
 
-    Args:
-        values: Q of every cluster at its own state, (S, B, C).
-        draws: uniform over [0, 1), (S, B, C + 1): one a cluster to rank equals, and a last one.
-        exploration: epsilon, the probability of a uniformly random choice.
-        allowed: bool, (S, B, C): clusters that may be chosen; all by default.
 
-    Returns:
-        Clusters, (S, B), int64.
-    """
-    explores = draws[..., -1:] < exploration
-    scores = torch.where(explores, 0.0, values)
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, -torch.inf)
-    best = scores == scores.amax(dim=-1, keepdim=True)
-    return (best * (1 + draws[..., :-1])).argmax(dim=-1)
+def joint_arms(study: Study) -> list[ArmResult]:
+    """Joint arms and those that were trained anew."""
+    result = study.learned.result
+    return [*(joint.arm for joint in result.joint), *result.retrained]
+
+
+def by_work(
+    scores: Iterable[RunTimeScore | ArmResult],
+) -> dict[int, list[RunTimeScore | ArmResult]]:
+    """Scores by their node updates a time step, ascending, each group from the best mean on."""
+    groups: dict[int, list] = {}
+    for score in sorted(scores, key=lambda score: score.test_mse.mean()):
+        groups.setdefault(round(score.node_updates), []).append(score)
+    return dict(sorted(groups.items()))
+
+
+def mean_bin(policy: Policy) -> np.ndarray:
+    """(X,): the mean bin of the nodes in each state of the largest cluster, from 0 to m - 1."""
+    nodes = int(np.bincount(policy.labels).max())
+    return histogram_states(nodes, policy.bins) @ np.arange(policy.bins) / nodes
+
+
+def state_values(policy: Policy) -> np.ndarray:
+    """(S, X): value of each state, mean over clusters weighted by visits; NaN where never met."""
+    visits = policy.visits.sum(axis=1)
+    total = (policy.values * policy.visits).sum(axis=1)
+    return np.divide(total, visits, out=np.full(total.shape, np.nan), where=visits > 0)
+
+
+def bin_correlation(policy: Policy) -> np.ndarray:
+    """(S,): correlation of a state's value with the mean bin of its nodes, over visits."""
+    level, values = mean_bin(policy), state_values(policy)
+    found = []
+    for row, visits in zip(values, policy.visits.sum(axis=1), strict=True):
+        met = visits > 0
+        covariance = np.cov(level[met], row[met], fweights=visits[met])
+        found.append(covariance[0, 1] / np.sqrt(covariance[0, 0] * covariance[1, 1]))
+    return np.array(found)
+
+
+def policies(study: Study) -> Table:
+    """Every policy that was learned on frozen models."""
+    rows, result = [], study.learned.result
+    for frozen in result.frozen:
+        for learned, score in zip(frozen.learned, frozen.scores, strict=True):
+            policy = learned.policy
+            rows.append(
+                (
+                    f"{frozen.base}, K = {frozen.sweeps}",
+                    score.label,
+                    score.node_updates,
+                    float((policy.visits > 0).mean()),
+                    float(bin_correlation(policy).mean()),
+                    float(score.test_mse.mean()),
+                    float(peer_of(frozen, score, "random").test_mse.mean()),
+                    float(score.largest_age.mean()),
+                )
+            )
+    return Table(
+        (
+            "trained with",
+            "policy",
+            "node updates",
+            "entries visited",
+            "value with bin, r",
+            "mean test MSE",
+            "random at this work",
+            "largest age [sweeps]",
+        ),
+        rows,
+        "Policies learned on models whose weights stay as they are, means over "
+        f"{len(result.test_seeds)} test seeds: node updates a time step, the share of a table's "
+        "entries that was ever visited, the correlation of a state's value with the mean bin of "
+        "its nodes, test MSE in standardised units, that of a random choice at the same work, and "
+        "the most sweeps that any node waited.",
+    )
+
+
+def peer_of(frozen: FrozenResult, score: RunTimeScore, start: str) -> RunTimeScore:
+    """The schedule at a policy's node updates whose label starts like this."""
+    (found,) = (
+        peer
+        for peer in frozen.peers
+        if peer.label.startswith(start) and np.isclose(peer.node_updates, score.node_updates)
+    )
+    return found
+
+
+def arms(study: Study) -> Table:
+    """Joint arms, those trained anew, and whom they are compared with."""
+    result = study.learned.result
+    rows = [
+        (
+            arm.label,
+            f"{arm.rate:g}",
+            arm.at_edge,
+            arm.node_updates,
+            len(arm.test_mse),
+            float(arm.test_mse.mean()),
+            arm.test_diverged,
+        )
+        for arm in (*joint_arms(study), *result.peers)
+    ]
+    return Table(
+        (
+            "arm",
+            "learning rate",
+            "at edge",
+            "node updates",
+            "seeds",
+            "mean test MSE",
+            "diverged",
+        ),
+        rows,
+        "Arms that are trained: the learning rate that the validation split chose, on the same "
+        "grid and seeds for all, and whether it is still an edge of the grid, node updates a time "
+        "step, test seeds, mean test MSE in standardised units, and test seeds whose model "
+        "diverged (scored as persistence).",
+    )

@@ -181,7 +181,16 @@ def arms(study: Study) -> Table:
 
 def claims(study: Study, family: str) -> Table:
     """Every comparison of a family."""
-    found = study.inference.family(family)
+    return claims_table(study.inference.family(family), FAMILIES[family])
+
+
+def claims_table(found: Sequence[Claim], meaning: str) -> Table:
+    """Every comparison of a family.
+
+    Args:
+        found: its claims.
+        meaning: what is compared in it.
+    """
     baselines = {claim.baseline for claim in found}
     against = f"; the baseline is {found[0].baseline}" if len(baselines) == 1 else ""
     rows = [
@@ -201,7 +210,7 @@ def claims(study: Study, family: str) -> Table:
     return Table(
         ("comparison", "verdict", "n", "ratio", "p", "adj. p", "wins", "mean difference"),
         rows,
-        f"{FAMILIES[family].capitalize()}{against}. Differences of test MSE with 95 % t intervals; "
+        f"{meaning.capitalize()}{against}. Differences of test MSE with 95 % t intervals; "
         "ratios of geometric means with 95 % intervals; two-sided sign-flip p, adjusted by Holm's "
         f"method over these {len(found)}; wins count the seeds that are better than the baseline.",
     )
