@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 from clusterdyn.artifacts import Stage
 from clusterdyn.config import StudyConfig
@@ -77,6 +78,8 @@ class TrainingRun:
     config: StudyConfig
     schedule: str
     cell: str = "message_passing"
+
+    result_type: ClassVar[type] = TrainedPopulation
 
     @property
     def models(self) -> int:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Protocol
 
-from clusterdyn.arms import TrainingRun
-from clusterdyn.artifacts import ArtifactStore
-from clusterdyn.training import TrainedPopulation
+from clusterdyn.artifacts import ArtifactStore, Stage
 
 PROGRESS_SECONDS = 2.0  # between lines of progress
 
@@ -40,15 +39,34 @@ def process_pool(workers: int):
             raise
 
 
+class Run(Protocol):
+    """What can be trained and kept, such as ``arms.TrainingRun``; equal runs have equal hashes.
+
+    Attributes:
+        result_type: dataclass of what ``train`` returns.
+        models: how many models are trained.
+        updates: that each goes through.
+        stage: what the result depends on.
+    """
+
+    result_type: type
+    models: int
+    updates: int
+    stage: Stage
+
+    def train(self) -> Any:
+        """Does the work."""
+
+
 def train_all(
-    runs: Sequence[TrainingRun],
+    runs: Sequence[Run],
     store: ArtifactStore,
     *,
     executor: Executor | None = None,
     what: str = "runs",
     progress: Callable[[str], None] | None = None,
-) -> dict[TrainingRun, TrainedPopulation]:
-    """Every run's population, from its artifact where there is one.
+) -> dict[Run, Any]:
+    """Every run's result, from its artifact where there is one.
 
     Args:
         runs: may repeat.
@@ -59,7 +77,7 @@ def train_all(
         progress: called with one line now and then; the store's by default.
 
     Returns:
-        A population for each run.
+        A result for each run.
     """
     say = progress or store.progress
     runs = list(dict.fromkeys(runs))
@@ -82,11 +100,11 @@ def train_all(
             said = time.monotonic()
             say(f"{what}: {done} of {len(missing)} populations, {said - started:.1f} s")
     quiet = ArtifactStore(store.root, _no_progress)
-    return {run: quiet.load_or_compute(run.stage, TrainedPopulation, run.train) for run in runs}
+    return {run: quiet.load_or_compute(run.stage, run.result_type, run.train) for run in runs}
 
 
-def _train_and_keep(run: TrainingRun, root: Path) -> None:
-    ArtifactStore(root, _no_progress).load_or_compute(run.stage, TrainedPopulation, run.train)
+def _train_and_keep(run: Run, root: Path) -> None:
+    ArtifactStore(root, _no_progress).load_or_compute(run.stage, run.result_type, run.train)
 
 
 def _no_progress(line: str) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from clusterdyn.config import StudyConfig
+from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.strict.config import StrictConfig
 
 # Same study, same code, fewer and smaller models: a check that everything runs, no evidence.
@@ -36,6 +37,14 @@ _QUICK_STRICT: dict[str, Any] = {
     "epoch_budgets": (3, 4),
     "noise_levels": (0.5, 1.0),
     "test_relaxations": (0.25, 0.5, 1.0),
+}
+
+_QUICK_LEARNING: dict[str, Any] = {
+    "passes": 6,
+    "scored_passes": 2,
+    "epoch_passes": 1,
+    "edge_trajectories": 20,
+    "ordered_test_seeds": 2,
 }
 
 # What each profile changes of the study's settings, and of the strict protocol's if it has one.
@@ -82,6 +91,20 @@ def strict_config(profile: str, settings: Mapping[str, Any] | None = None) -> St
             "not run; use profile full"
         )
     return None
+
+
+def learning_config(profile: str) -> QLearningConfig | None:
+    """A profile's settings of learned schedules, or None where there is no strict protocol.
+
+    Args:
+        profile: quick, reference or full.
+
+    Raises:
+        ValueError: for an unknown profile.
+    """
+    if strict_config(profile) is None:
+        return None
+    return QLearningConfig(**(_QUICK_LEARNING if profile == "quick" else {}))
 
 
 def _split(

@@ -18,7 +18,9 @@ from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
 from clusterdyn.execution import available_cores, process_pool
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
-from clusterdyn.profiles import strict_config, study_config
+from clusterdyn.profiles import learning_config, strict_config, study_config
+from clusterdyn.qlearning.config import QLearningConfig
+from clusterdyn.qlearning.results import LearnedStudy
 from clusterdyn.strict.config import StrictConfig
 from clusterdyn.strict.inference import StrictInference, infer_strict
 from clusterdyn.strict.study import StrictResult, run_strict
@@ -137,6 +139,7 @@ class Study:
         store: where artifacts are kept.
         label: profile and settings in words.
         strict_config: settings of the strict protocol, or None if it is not run.
+        learning_config: settings of learned schedules, or None if there are none.
     """
 
     def __init__(
@@ -145,9 +148,11 @@ class Study:
         store: ArtifactStore,
         label: str = "",
         strict_config: StrictConfig | None = None,
+        learning_config: QLearningConfig | None = None,
     ) -> None:
         self.config = config
         self.strict_config = strict_config
+        self.learning_config = learning_config
         self.store = store
         self.label = label
         self._populations: dict[str, TrainedPopulation] = {}
@@ -273,6 +278,20 @@ class Study:
         return self.store.load_or_compute(self.inference_stage(), StrictInference, infer)
 
     @cached_property
+    def learned(self) -> LearnedStudy:
+        """The study of learned schedules.
+
+        Raises:
+            ValueError: if the profile does not run it.
+        """
+        if self.strict_config is None or self.learning_config is None:
+            raise ValueError(
+                f"{self.label or 'this study'} learns no schedules, which the strict protocol "
+                "tests; use profile full"
+            )
+        return LearnedStudy(self.config, self.strict_config, self.learning_config, self.store)
+
+    @cached_property
     def reference(self) -> ReferenceResult:
         """Selection, comparison, mechanism and verdicts of the reference protocol."""
         baseline, idea = self.grid(self.config.baseline), self.grid(self.config.schedule)
@@ -325,4 +344,5 @@ def open_study(
     used = {**vars(config), **(vars(strict) if strict else {})}
     changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
-    return Study(config, ArtifactStore(root, progress), label, strict)
+    store = ArtifactStore(root, progress)
+    return Study(config, store, label, strict, learning_config(profile))

@@ -25,6 +25,7 @@ class SeedStreams:
     minibatches: np.random.SeedSequence
     schedule_training: np.random.SeedSequence
     schedule_evaluation: np.random.SeedSequence
+    policy_learning: np.random.SeedSequence
 
     def minibatch_stream(self, number: int) -> np.random.SeedSequence:
         """One of the seed's minibatch orders; number 0 is ``minibatches`` itself."""

@@ -62,6 +62,7 @@ STAGES = (
     "strict",
     "claims",
 )
+COMPUTED = (*STAGES, "learned", "learned-claims")
 NOTEBOOK_NAMES = (
     "01_data",
     "02_training",
@@ -70,6 +71,7 @@ NOTEBOOK_NAMES = (
     "05_schedules",
     "06_protocol",
     "07_why",
+    "09_learned",
 )
 
 
@@ -201,7 +203,7 @@ def test_a_report_is_an_index_a_page_a_notebook_two_json_files_and_the_figures(r
         "bench_report.json",
     }
     drawn = {name for name in names if "/" in name}
-    assert len(drawn) == 30 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
+    assert len(drawn) == 36 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
 
 
 def test_each_figure_file_is_shown_on_one_notebooks_page_and_some_lead_the_index(report):
@@ -447,7 +449,7 @@ def test_no_page_names_a_path_of_this_machine(report):
 
 def test_the_first_build_computes_every_stage_once(fresh):
     stages = [line.split("] ")[1] for line in fresh.lines if line.endswith(": computing")]
-    assert stages == [f"{stage}: computing" for stage in STAGES]
+    assert stages == [f"{stage}: computing" for stage in COMPUTED]
 
 
 def test_a_second_build_reuses_every_artifact_and_gives_the_same_bytes(fresh):
@@ -462,7 +464,7 @@ def test_a_second_build_reuses_every_artifact_and_gives_the_same_bytes(fresh):
 
     with run_notebook_replaced(one_for_all):
         lines = fresh.again()
-    for stage in STAGES:
+    for stage in COMPUTED:
         assert any(re.search(rf"\] {stage}: reused artifact [0-9a-f]{{16}}$", li) for li in lines)
     assert not any("computing" in line for line in lines)
     assert contents(fresh.output) == fresh.files
@@ -505,7 +507,7 @@ def test_a_changed_setting_computes_again_and_a_stopped_build_leaves_the_report_
         )
     said = [line.split("] ")[1] for line in lines[1:]]
     assert [line for line in said if line.endswith(": computing")] == [
-        f"{stage}: computing" for stage in STAGES
+        f"{stage}: computing" for stage in COMPUTED
     ]
     assert contents(fresh.output) == before
     assert list(fresh.output.parent.glob(".*")) == []

@@ -44,7 +44,7 @@ from clusterdyn.strict.tables import claims as strict_claims
 INDEX_FIGURES = ("significance_differences", "training_choices")
 STRICT_FIGURES = ("strict_work", "strict_decomposition")
 INDEX_CLAIMS = ("equal_work", "decomposition")
-STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why")
+STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why", "09_learned")
 
 
 def build_report(
@@ -94,6 +94,8 @@ def build_report(
             "bench_report.json": dump(bench_report_of(study)),
             "results.json": dump(results := results_of(study)),
         }
+        if study.learning_config is not None:
+            _ = study.learned.claims
         with tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch:
             executed = run_notebooks(
                 sources, parameters, workdir=Path(scratch), failed_dir=root / "failed", progress=say

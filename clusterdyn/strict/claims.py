@@ -62,8 +62,14 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class _Pair:
-    """Scores of two arms; the longer list is cut to the shorter one's seeds."""
+class Pair:
+    """Scores of two arms, by seed; the longer list is cut to the shorter one's seeds.
+
+    Attributes:
+        step: what is changed from baseline to treatment, in words.
+        baseline, treatment: labels of the arms.
+        scores: test MSE of both.
+    """
 
     step: str
     baseline: str
@@ -99,7 +105,7 @@ def all_claims(
     return tuple(
         claim
         for family, pairs in families.items()
-        for claim in _adjusted(family, pairs, result.test_seeds)
+        for claim in adjusted_claims(family, pairs, result.test_seeds)
     )
 
 
@@ -142,12 +148,12 @@ def decomposition(
     ]
 
 
-def _pair(result: StrictResult, baseline: Arm, treatment: Arm, step: str) -> _Pair:
+def _pair(result: StrictResult, baseline: Arm, treatment: Arm, step: str) -> Pair:
     scores = (result.of(baseline).test_mse, result.of(treatment).test_mse)
-    return _Pair(step, baseline.label, treatment.label, scores)
+    return Pair(step, baseline.label, treatment.label, scores)
 
 
-def _against_full(result: StrictResult, arms: Sequence[Arm], full: Arm) -> list[_Pair]:
+def _against_full(result: StrictResult, arms: Sequence[Arm], full: Arm) -> list[Pair]:
     return [
         _pair(result, full, arm, f"{arm.schedule} instead of {full.schedule}")
         for arm in arms
@@ -157,13 +163,13 @@ def _against_full(result: StrictResult, arms: Sequence[Arm], full: Arm) -> list[
 
 def _at_budget(
     result: StrictResult, config: StudyConfig, strict: StrictConfig, budget: int
-) -> list[_Pair]:
+) -> list[Pair]:
     full = arm_at_budget(result, config, BASELINE, budget)
     arms = [arm_at_budget(result, config, name, budget) for name in COMPARED]
     return _against_full(result, [arm for arm in arms if arm], full) if full else []
 
 
-def _predictability(result: StrictResult, strict: StrictConfig) -> list[_Pair]:
+def _predictability(result: StrictResult, strict: StrictConfig) -> list[Pair]:
     steps = [
         ("random", "random(share=batch)", "one draw for the whole batch, not one a trajectory"),
         ("random", "random(share=always)", "the same random order in every rollout"),
@@ -175,7 +181,7 @@ def _predictability(result: StrictResult, strict: StrictConfig) -> list[_Pair]:
     return [_pair(result, Arm(a), Arm(b), step) for a, b, step in steps]
 
 
-def _yardsticks(result: StrictResult) -> list[_Pair]:
+def _yardsticks(result: StrictResult) -> list[Pair]:
     full = result.of(Arm(BASELINE)).test_mse
     others = {
         "persistence": result.persistence,
@@ -183,14 +189,12 @@ def _yardsticks(result: StrictResult) -> list[_Pair]:
         "gru": result.of(GRU).test_mse,
     }
     return [
-        _Pair(f"{name} instead of message passing", BASELINE, name, (full, scores))
+        Pair(f"{name} instead of message passing", BASELINE, name, (full, scores))
         for name, scores in others.items()
     ]
 
 
-def _changed(
-    result: StrictResult, field: str, values: tuple[int, ...], default: int
-) -> list[_Pair]:
+def _changed(result: StrictResult, field: str, values: tuple[int, ...], default: int) -> list[Pair]:
     def arm(schedule: str, value: int) -> Arm:
         return Arm(schedule, () if value == default else ((field, value),))
 
@@ -202,8 +206,14 @@ def _changed(
     ]
 
 
-def _adjusted(name: str, pairs: Sequence[_Pair], seeds: np.ndarray) -> list[Claim]:
-    """Comparisons of a family, with Holm's adjustment over it."""
+def adjusted_claims(name: str, pairs: Sequence[Pair], seeds: np.ndarray) -> list[Claim]:
+    """Comparisons of a family, with Holm's adjustment over it.
+
+    Args:
+        name: of the family.
+        pairs: what is compared.
+        seeds: (n,), of the longest scores.
+    """
     if not pairs:
         return []
     comparisons = []

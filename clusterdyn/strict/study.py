@@ -160,7 +160,7 @@ def run_strict(
     runs = {arm: arm.run(config, arm.test_seeds(strict), (rates[arm],)) for arm in arms}
     populations = trainer("test")(list(runs.values()))
     results = tuple(
-        _arm_result(arm, runs[arm], selections.get(arm), populations[runs[arm]]) for arm in arms
+        arm_result(arm, runs[arm], selections.get(arm), populations[runs[arm]]) for arm in arms
     )
     core = [Arm(name) for name in CORE]
     tests = [study_dataset(config, seed) for seed in strict.test_seeds]
@@ -189,9 +189,17 @@ def run_strict(
     )
 
 
-def _arm_result(
+def arm_result(
     arm: Arm, run: TrainingRun, selection: Selection | None, population: TrainedPopulation
 ) -> ArmResult:
+    """An arm's result from its parts.
+
+    Args:
+        arm: the arm.
+        run: that trained its test seeds.
+        selection: of its learning rate; None if that was given.
+        population: what the run has trained.
+    """
     fallback = [persistence(study_dataset(run.config, seed).test) for seed in run.config.seeds]
     scores = population.test_mse.astype(np.float64)
     diverged = ~np.isfinite(scores)

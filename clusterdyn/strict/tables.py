@@ -193,7 +193,16 @@ def arms(study: Study) -> Table:
 
 def claims(study: Study, family: str) -> Table:
     """Every comparison of a family."""
-    found = study.inference.family(family)
+    return claims_table(study.inference.family(family), FAMILIES[family])
+
+
+def claims_table(found: Sequence[Claim], meaning: str) -> Table:
+    """Every comparison of a family.
+
+    Args:
+        found: its claims.
+        meaning: what is compared in it.
+    """
     baselines = {claim.baseline for claim in found}
     against = f"; the baseline is {found[0].baseline}" if len(baselines) == 1 else ""
     rows = [
@@ -223,7 +232,7 @@ def claims(study: Study, family: str) -> Table:
             "difference, 10⁻³",
         ),
         rows,
-        f"{FAMILIES[family].capitalize()}{against}. Ratios of geometric means with 95 % intervals; "
+        f"{meaning.capitalize()}{against}. Ratios of geometric means with 95 % intervals; "
         "two-sided sign-flip p, adjusted by Holm's method over these "
         f"{len(found)}; wins count the seeds that are better than the baseline; differences of "
         "mean test MSE, in thousandths, with 95 % t intervals.",
