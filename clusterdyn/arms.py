@@ -1,8 +1,10 @@
 """What a config means: the cell, the partition, the data, and the training of an arm."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+
+import numpy as np
 
 from clusterdyn.artifacts import Stage
 from clusterdyn.config import StudyConfig
@@ -11,8 +13,13 @@ from clusterdyn.graph import Partition, make_partition, one_block, ring
 from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Full, Schedule, make_schedule
+from clusterdyn.sweeps import Ledger
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation, train_population
+
+# Models that are trained as one population at most. More are no faster a model, and their data
+# would no longer be kept between arms (see ``study_dataset``).
+MODELS_PER_CHUNK = 256
 
 
 def message_passing_cell(config: StudyConfig) -> MessagePassingCell:
@@ -83,6 +90,27 @@ class TrainingRun:
         return steps * config.horizon * config.sweeps * per_sweep
 
     @property
+    def chunks(self) -> tuple["TrainingRun", ...]:
+        """The run in pieces that can be trained apart: consecutive seeds, at every rate.
+
+        How a run is cut depends on the run alone, never on who trains it. Rows of a population
+        do not mix, but a product of matrices may round otherwise when there are more of them; so
+        equal chunks are what makes results equal to the bit, wherever they are computed. A run of
+        up to ``MODELS_PER_CHUNK`` models is its own and only chunk.
+        """
+        seeds = self.config.seeds
+        length = max(2, MODELS_PER_CHUNK // len(self.config.learning_rates))
+        starts = list(range(0, len(seeds), length))
+        if len(seeds) - starts[-1] < 2:  # a config needs two seeds; the last one goes along
+            starts.pop()
+        if len(starts) < 2:
+            return (self,)
+        return tuple(
+            replace(self, config=replace(self.config, seeds=seeds[start:end]))
+            for start, end in zip(starts, [*starts[1:], None], strict=True)
+        )
+
+    @property
     def stage(self) -> Stage:
         """What the result depends on."""
         settings = {k: v for k, v in vars(self.config).items() if k not in _NOT_IN_TRAINING}
@@ -94,6 +122,8 @@ class TrainingRun:
 
     def train(self, progress: Callable[[str], None] | None = None) -> TrainedPopulation:
         """Trains it in one thread; ``progress`` is called with one line now and then."""
+        if len(self.chunks) > 1:
+            return join_populations([chunk.train(progress) for chunk in self.chunks])
         config = self.config
         if self.cell == "gru":
             cell = gru_cell(config)
@@ -110,6 +140,42 @@ class TrainingRun:
                 config.training(),
                 progress=progress,
             )
+
+
+def join_populations(populations: Sequence[TrainedPopulation]) -> TrainedPopulation:
+    """The population of a run from those of its chunks, in their order.
+
+    Args:
+        populations: of the same arm, trained alike on different seeds; S_i models each.
+
+    Returns:
+        Their rows one after another, S = sum of S_i; the choices in training averaged over all
+        models; the seconds added up.
+    """
+    first = populations[0]
+
+    def joined(name: str, axis: int) -> np.ndarray:
+        return np.concatenate([getattr(p, name) for p in populations], axis=axis)
+
+    def booked(name: str) -> np.ndarray:
+        return np.concatenate([getattr(p.test_ledger, name) for p in populations])
+
+    choices = np.stack([p.training_choices.astype(np.float64) for p in populations])
+    models = [len(p.seeds) for p in populations]
+    return TrainedPopulation(
+        seeds=joined("seeds", 0),
+        learning_rates=joined("learning_rates", 0),
+        parameters=joined("parameters", 0),
+        train_loss=joined("train_loss", 1),
+        validation_loss=joined("validation_loss", 1),
+        test_mse=joined("test_mse", 0),
+        training_choices=np.average(choices, axis=0, weights=models).astype(
+            first.training_choices.dtype
+        ),
+        test_ledger=Ledger(**{field.name: booked(field.name) for field in fields(Ledger)}),
+        divergences=tuple(d for p in populations for d in p.divergences),
+        seconds=sum(p.seconds for p in populations),
+    )
 
 
 _NOT_IN_TRAINING = ("baseline", "schedule", "baseline_grid_seeds")

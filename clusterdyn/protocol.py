@@ -5,6 +5,8 @@ on the test score; the baseline's grid averages its first seeds only, the idea's
 """
 
 from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +18,7 @@ from clusterdyn.artifacts import ArtifactStore, Stage, default_root
 from clusterdyn.comparison import Comparison, compare
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
-from clusterdyn.execution import available_cores, process_pool
+from clusterdyn.execution import process_pool, train_all
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
 from clusterdyn.profiles import strict_config, study_config
 from clusterdyn.strict.config import StrictConfig
@@ -137,6 +139,8 @@ class Study:
         store: where artifacts are kept.
         label: profile and settings in words.
         strict_config: settings of the strict protocol, or None if it is not run.
+        executor: trains populations side by side. Without one the reference protocol trains in
+            this process, and the strict one in as many as there are cores.
     """
 
     def __init__(
@@ -145,11 +149,13 @@ class Study:
         store: ArtifactStore,
         label: str = "",
         strict_config: StrictConfig | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.config = config
         self.strict_config = strict_config
         self.store = store
         self.label = label
+        self.executor = executor
         self._populations: dict[str, TrainedPopulation] = {}
         self._checks: dict[str, MechanismCheck] = {}
 
@@ -166,9 +172,18 @@ class Study:
         """The trained models of an arm, every seed at every learning rate."""
         if schedule not in self._populations:
             run = TrainingRun(self.config, schedule)
-            self._populations[schedule] = self.store.load_or_compute(
-                run.stage, TrainedPopulation, lambda: run.train(self.store.progress)
-            )
+            if self.executor is None and len(run.chunks) == 1:
+                self._populations[schedule] = self.store.load_or_compute(
+                    run.stage, TrainedPopulation, lambda: run.train(self.store.progress)
+                )
+            else:
+                # Both arms at once, so that workers train them side by side.
+                arms = (schedule, self.config.baseline, self.config.schedule)
+                runs = {arm: TrainingRun(self.config, arm) for arm in arms}
+                trained = train_all(
+                    list(runs.values()), self.store, executor=self.executor, what="reference"
+                )
+                self._populations |= {arm: trained[run] for arm, run in runs.items()}
         return self._populations[schedule]
 
     def grid(self, schedule: str) -> ArmGrid:
@@ -251,9 +266,15 @@ class Study:
             )
 
         def run() -> StrictResult:
-            with process_pool(available_cores()) as pool:
+            # A given executor stays open for what comes after.
+            pool = process_pool() if self.executor is None else nullcontext(self.executor)
+            with pool as executor:
                 return run_strict(
-                    self.config, self.strict_config, self._published_rate, self.store, executor=pool
+                    self.config,
+                    self.strict_config,
+                    self._published_rate,
+                    self.store,
+                    executor=executor,
                 )
 
         return self.store.load_or_compute(self.strict_stage(), StrictResult, run)
@@ -307,6 +328,7 @@ def open_study(
     settings: dict | None = None,
     artifacts: str | Path = "",
     *,
+    executor: Executor | None = None,
     progress: Callable[[str], None] = print,
 ) -> Study:
     """A study by profile and settings; what notebooks start from.
@@ -315,6 +337,7 @@ def open_study(
         profile: quick, reference or full.
         settings: fields of ``StudyConfig`` and ``StrictConfig`` to replace.
         artifacts: directory of the artifacts; ``artifacts`` beside the package if empty.
+        executor: trains populations side by side, as of :class:`Study`.
         progress: called with one line a block of work.
 
     Raises:
@@ -325,4 +348,4 @@ def open_study(
     used = {**vars(config), **(vars(strict) if strict else {})}
     changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
-    return Study(config, ArtifactStore(root, progress), label, strict)
+    return Study(config, ArtifactStore(root, progress), label, strict, executor)
