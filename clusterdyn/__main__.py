@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 
@@ -24,6 +25,15 @@ def parser() -> argparse.ArgumentParser:
     )
     report.add_argument(
         "--artifacts", type=Path, metavar="DIR", help="trained models; default: artifacts"
+    )
+    where = report.add_mutually_exclusive_group()
+    where.add_argument(
+        "--workers", metavar="N", help="train in N processes; default: as many as there are cores"
+    )
+    where.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="train on a running Dask cluster, such as tcp://10.0.0.5:8786",
     )
 
     bench = commands.add_parser("bench", help="time population training against a plain loop")
@@ -81,6 +91,8 @@ def _run(options: argparse.Namespace) -> int:
     # Imported late: PyTorch and Jupyter take seconds, and a typing error should not.
     with _exit_on_interrupt():
         from clusterdyn import bench
+        from clusterdyn.execution import WorkersLost, parse_workers
+        from clusterdyn.installation import DifferentInstallation
         from clusterdyn.profiles import parse_settings, strict_config, study_config
 
     try:
@@ -89,11 +101,14 @@ def _run(options: argparse.Namespace) -> int:
         strict_config(options.profile, settings)
         if options.command == "bench":
             bench.check_counts(options.repeats, options.threads)
+        elif options.workers is not None:
+            options.workers = parse_workers(options.workers)
     except ValueError as error:
         return _refuse(error, 2)
     with _exit_on_interrupt():
         from jsonschema import ValidationError
 
+        from clusterdyn.cluster import SchedulerError
         from clusterdyn.report.build import build_report
         from clusterdyn.report.parameters import ParameterError, SourceError
         from clusterdyn.report.publish import OutputError, check_file
@@ -102,13 +117,15 @@ def _run(options: argparse.Namespace) -> int:
 
     try:
         if options.command == "report":
-            build_report(
-                options.profile,
-                settings,
-                options.output or default_output(options.profile),
-                artifacts=options.artifacts,
-                progress=_say,
-            )
+            with _workers(options) as executor:
+                build_report(
+                    options.profile,
+                    settings,
+                    options.output or default_output(options.profile),
+                    artifacts=options.artifacts,
+                    executor=executor,
+                    progress=_say,
+                )
         else:
             if options.json:
                 check_file(options.json)
@@ -120,14 +137,26 @@ def _run(options: argparse.Namespace) -> int:
             _say(text)
             if options.json:
                 options.json.write_text(text, encoding="utf-8")
-    except (ParameterError, SourceError, OutputError) as error:
+    except (ParameterError, SourceError, OutputError, SchedulerError) as error:
         return _refuse(error, 2)
     except ValidationError as error:
         place, what = error.json_path, one_line(error.message)
         return _refuse(f"the results do not fit their schema at {place}: {what}", 1)
-    except (NotebookFailure, ValueError, OSError) as error:
+    except (NotebookFailure, WorkersLost, DifferentInstallation, ValueError, OSError) as error:
         return _refuse(error, 1)
     return 0
+
+
+def _workers(options: argparse.Namespace) -> AbstractContextManager[Executor | None]:
+    """What populations are trained on, or None where nothing was asked for."""
+    from clusterdyn.cluster import dask_executor
+    from clusterdyn.execution import process_pool
+
+    if options.workers is not None:
+        return process_pool(options.workers)
+    if options.scheduler is not None:
+        return dask_executor(options.scheduler, _say)
+    return nullcontext()
 
 
 @contextmanager

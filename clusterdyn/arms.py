@@ -1,7 +1,7 @@
 """What a config means: the cell, the partition, the data, and the training of an arm."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
@@ -12,9 +12,14 @@ from clusterdyn.graph import Graph, Partition, make_partition, one_block
 from clusterdyn.graphs import make_graph
 from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
+from clusterdyn.populations import TrainedPopulation, join_populations
 from clusterdyn.schedules import Full, Schedule, make_schedule
 from clusterdyn.threads import torch_threads
-from clusterdyn.training import TrainedPopulation, train_population
+from clusterdyn.training import train_population
+
+# Models that are trained as one population at most. More are no faster a model, and their data
+# would no longer be kept between arms (see ``study_dataset``).
+MODELS_PER_CHUNK = 256
 
 
 def study_graph(config: StudyConfig) -> Graph:
@@ -97,6 +102,27 @@ class TrainingRun:
         return steps * config.horizon * config.sweeps * per_sweep
 
     @property
+    def chunks(self) -> tuple["TrainingRun", ...]:
+        """The run in pieces that can be trained apart: consecutive seeds, at every rate.
+
+        How a run is cut depends on the run alone, never on who trains it. Rows of a population
+        do not mix, but a product of matrices may round otherwise when there are more of them; so
+        equal chunks are what makes results equal to the bit, wherever they are computed. A run of
+        up to ``MODELS_PER_CHUNK`` models is its own and only chunk.
+        """
+        seeds = self.config.seeds
+        length = max(2, MODELS_PER_CHUNK // len(self.config.learning_rates))
+        starts = list(range(0, len(seeds), length))
+        if len(seeds) - starts[-1] < 2:  # a config needs two seeds; the last one goes along
+            starts.pop()
+        if len(starts) < 2:
+            return (self,)
+        return tuple(
+            replace(self, config=replace(self.config, seeds=seeds[start:end]))
+            for start, end in zip(starts, [*starts[1:], None], strict=True)
+        )
+
+    @property
     def stage(self) -> Stage:
         """What the result depends on."""
         settings = {k: v for k, v in vars(self.config).items() if k not in _NOT_IN_TRAINING}
@@ -108,6 +134,8 @@ class TrainingRun:
 
     def train(self, progress: Callable[[str], None] | None = None) -> TrainedPopulation:
         """Trains it in one thread; ``progress`` is called with one line now and then."""
+        if len(self.chunks) > 1:
+            return join_populations([chunk.train(progress) for chunk in self.chunks])
         config = self.config
         if self.cell == "gru":
             cell = gru_cell(config)

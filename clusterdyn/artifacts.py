@@ -153,8 +153,12 @@ class ArtifactStore:
                 return result
         self.progress(f"{stage.name}: computing")
         result = compute()
-        _write(directory, key, stage, result)
+        self.keep(stage, result)
         return result
+
+    def keep(self, stage: Stage, result: Any) -> None:
+        """Stores a stage's result; a whole artifact that is there already stays."""
+        _write(self.directory(stage), stage.key, stage, result)
 
 
 def _write(directory: Path, key: str, stage: Stage, result: Any) -> None:

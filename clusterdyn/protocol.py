@@ -5,6 +5,8 @@ on the test score; the baseline's grid averages its first seeds only, the idea's
 """
 
 from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +18,7 @@ from clusterdyn.artifacts import ArtifactStore, Stage, default_root
 from clusterdyn.comparison import Comparison, compare
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
-from clusterdyn.execution import available_cores, process_pool
+from clusterdyn.execution import process_pool, train_all
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
 from clusterdyn.profiles import learning_config, strict_config, study_config
 from clusterdyn.qlearning.config import QLearningConfig
@@ -140,6 +142,8 @@ class Study:
         label: profile and settings in words.
         strict_config: settings of the strict protocol, or None if it is not run.
         learning_config: settings of learned schedules, or None if there are none.
+        executor: trains populations side by side. Without one the reference protocol trains in
+            this process, and the strict one in as many as there are cores.
     """
 
     def __init__(
@@ -149,12 +153,14 @@ class Study:
         label: str = "",
         strict_config: StrictConfig | None = None,
         learning_config: QLearningConfig | None = None,
+        executor: Executor | None = None,
     ) -> None:
         self.config = config
         self.strict_config = strict_config
         self.learning_config = learning_config
         self.store = store
         self.label = label
+        self.executor = executor
         self._populations: dict[str, TrainedPopulation] = {}
         self._checks: dict[str, MechanismCheck] = {}
 
@@ -171,9 +177,18 @@ class Study:
         """The trained models of an arm, every seed at every learning rate."""
         if schedule not in self._populations:
             run = TrainingRun(self.config, schedule)
-            self._populations[schedule] = self.store.load_or_compute(
-                run.stage, TrainedPopulation, lambda: run.train(self.store.progress)
-            )
+            if self.executor is None and len(run.chunks) == 1:
+                self._populations[schedule] = self.store.load_or_compute(
+                    run.stage, TrainedPopulation, lambda: run.train(self.store.progress)
+                )
+            else:
+                # Both arms at once, so that workers train them side by side.
+                arms = (schedule, self.config.baseline, self.config.schedule)
+                runs = {arm: TrainingRun(self.config, arm) for arm in arms}
+                trained = train_all(
+                    list(runs.values()), self.store, executor=self.executor, what="reference"
+                )
+                self._populations |= {arm: trained[run] for arm, run in runs.items()}
         return self._populations[schedule]
 
     def grid(self, schedule: str) -> ArmGrid:
@@ -256,9 +271,15 @@ class Study:
             )
 
         def run() -> StrictResult:
-            with process_pool(available_cores()) as pool:
+            # A given executor stays open for what comes after.
+            pool = process_pool() if self.executor is None else nullcontext(self.executor)
+            with pool as executor:
                 return run_strict(
-                    self.config, self.strict_config, self._published_rate, self.store, executor=pool
+                    self.config,
+                    self.strict_config,
+                    self._published_rate,
+                    self.store,
+                    executor=executor,
                 )
 
         return self.store.load_or_compute(self.strict_stage(), StrictResult, run)
@@ -326,6 +347,7 @@ def open_study(
     settings: dict | None = None,
     artifacts: str | Path = "",
     *,
+    executor: Executor | None = None,
     progress: Callable[[str], None] = print,
 ) -> Study:
     """A study by profile and settings; what notebooks start from.
@@ -334,6 +356,7 @@ def open_study(
         profile: quick, reference or full.
         settings: fields of ``StudyConfig`` and ``StrictConfig`` to replace.
         artifacts: directory of the artifacts; ``artifacts`` beside the package if empty.
+        executor: trains populations side by side, as of :class:`Study`.
         progress: called with one line a block of work.
 
     Raises:
@@ -345,4 +368,4 @@ def open_study(
     changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
     store = ArtifactStore(root, progress)
-    return Study(config, store, label, strict, learning_config(profile))
+    return Study(config, store, label, strict, learning_config(profile), executor)

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import typing
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -42,7 +43,7 @@ def check_seeds(name: str, seeds: tuple[int, ...]) -> None:
 
 def check_distinct(name: str, values: tuple) -> None:
     """Raises ValueError that names the values that stand more than once."""
-    repeats = sorted({value for value in values if values.count(value) > 1})
+    repeats = sorted(value for value, times in Counter(values).items() if times > 1)
     if repeats:
         raise ValueError(
             f"{name} must not repeat: {repeats} stand more than once in {list(values)}"

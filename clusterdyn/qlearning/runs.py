@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -72,6 +72,11 @@ class FrozenRun:
     artifacts: Path
 
     result_type: ClassVar[type] = FrozenPolicy
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        """Itself: it is not cut."""
+        return (self,)
 
     @property
     def models(self) -> int:
@@ -144,6 +149,11 @@ class JointRun:
     result_type: ClassVar[type] = JointPopulation
 
     @property
+    def chunks(self) -> tuple[Any, ...]:
+        """Itself: it is not cut."""
+        return (self,)
+
+    @property
     def models(self) -> int:
         """S."""
         return len(self.config.seeds) * len(self.config.learning_rates)
@@ -209,6 +219,11 @@ class RetrainedRun:
     artifacts: Path
 
     result_type: ClassVar[type] = TrainedPopulation
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        """Itself: it is not cut."""
+        return (self,)
 
     @property
     def models(self) -> int:

@@ -4,7 +4,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ def build_report(
     output: Path,
     *,
     artifacts: Path | None = None,
+    executor: Executor | None = None,
     progress: Callable[[str], None] = print,
 ) -> Path:
     """Makes a report and puts it in place of an earlier one, whole or not at all.
@@ -62,6 +63,7 @@ def build_report(
         settings: fields of the config to replace.
         output: the report's directory.
         artifacts: where trained models are kept; ``artifacts`` beside the package by default.
+        executor: trains populations side by side; on this machine's cores by default.
         progress: called with one line a piece of work.
 
     Returns:
@@ -72,6 +74,7 @@ def build_report(
         OutputError: if output or artifacts cannot be written, or the output is something else
             than a report.
         NotebookFailure: if a notebook did not run to its end; the earlier report is untouched.
+        WorkersLost, DifferentInstallation: if the executor's workers did not do their work.
     """
     started = time.monotonic()
 
@@ -80,7 +83,7 @@ def build_report(
 
     output = Path(output).resolve()
     root = Path(artifacts).resolve() if artifacts else default_root()
-    study = open_study(profile, dict(settings), root, progress=say)
+    study = open_study(profile, dict(settings), root, executor=executor, progress=say)
     check_output(output)
     check_directory(root, "the artifacts")
     parameters = {"profile": profile, "settings": dict(settings), "artifacts": str(root)}
