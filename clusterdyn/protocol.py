@@ -310,7 +310,9 @@ class Study:
                 f"{self.label or 'this study'} learns no schedules, which the strict protocol "
                 "tests; use profile full"
             )
-        return LearnedStudy(self.config, self.strict_config, self.learning_config, self.store)
+        return LearnedStudy(
+            self.config, self.strict_config, self.learning_config, self.store, self.executor
+        )
 
     @cached_property
     def reference(self) -> ReferenceResult:

@@ -537,6 +537,7 @@ def test_another_baseline_count_selects_anew_and_trains_nothing(study, artifacts
 
 
 CHANGES = {
+    "graph": "complete",
     "nodes": 12,
     "channels": 3,
     "clusters": 2,

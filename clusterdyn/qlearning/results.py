@@ -1,11 +1,13 @@
 """The study of learned schedules, each part computed once and kept as an artifact."""
 
+from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from clusterdyn.artifacts import ArtifactStore, Stage
 from clusterdyn.config import StudyConfig
-from clusterdyn.execution import available_cores, process_pool
+from clusterdyn.execution import process_pool
 from clusterdyn.qlearning.claims import LearnedClaims, learned_claims
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.study import LearnedResult, run_learned
@@ -22,12 +24,14 @@ class LearnedStudy:
         strict: settings of its strict protocol.
         learning: how tables are learned.
         store: where artifacts are kept.
+        executor: carries out runs side by side; a process for each core by default.
     """
 
     config: StudyConfig
     strict: StrictConfig
     learning: QLearningConfig
     store: ArtifactStore
+    executor: Executor | None = None
 
     @property
     def stage(self) -> Stage:
@@ -47,7 +51,7 @@ class LearnedStudy:
         """All that was measured."""
 
         def run() -> LearnedResult:
-            with process_pool(available_cores()) as pool:
+            with nullcontext(self.executor) if self.executor else process_pool() as pool:
                 return run_learned(
                     self.config, self.strict, self.learning, self.store, executor=pool
                 )
