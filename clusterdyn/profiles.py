@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from clusterdyn.bench.config import CostConfig
 from clusterdyn.config import StudyConfig
 from clusterdyn.strict.config import StrictConfig
 
@@ -38,12 +39,32 @@ _QUICK_STRICT: dict[str, Any] = {
     "test_relaxations": (0.25, 0.5, 1.0),
 }
 
-# What each profile changes of the study's settings, and of the strict protocol's if it has one.
-PROFILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
-    "quick": (_QUICK, _QUICK_STRICT),
-    "reference": ({}, None),
-    "full": ({}, {}),
+_QUICK_COST: dict[str, Any] = {
+    "cost_repeats": 2,
+    "cost_peers": "plain",
+    "long_horizon": 6,
+    "long_batch_size": 12,
+    "sweep_nodes": 16,
+    "sweep_populations": (2, 4),
+    "scaling_population": 2,
+    "scaling_populations": (1, 2, 4, 8),
+    "scaling_nodes": (8, 16, 32, 64),
+    "scaling_horizons": (1, 2, 4),
+    "scaling_batch_sizes": (5, 10, 20),
+    "scaling_sweeps": (1, 2, 4),
+    "scaling_seconds": 0.002,
+    "chunk_population": 16,
+    "chunk_bytes": (2**20, 2**22),
 }
+
+# What each profile changes of the study's settings, and of those of the strict protocol and of the
+# cost measurements where it has them.
+PROFILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]] = {
+    "quick": (_QUICK, _QUICK_STRICT, _QUICK_COST),
+    "reference": ({}, None, None),
+    "full": ({}, {}, {}),
+}
+_CONFIGS = (StudyConfig, StrictConfig, CostConfig)
 
 
 def study_config(profile: str, settings: Mapping[str, Any] | None = None) -> StudyConfig:
@@ -51,13 +72,13 @@ def study_config(profile: str, settings: Mapping[str, Any] | None = None) -> Stu
 
     Args:
         profile: quick, reference or full.
-        settings: field names of ``StudyConfig`` (or of ``StrictConfig``, which are passed over) to
-            values of the field's own type.
+        settings: field names of ``StudyConfig`` (or of ``StrictConfig`` and ``CostConfig``, which
+            are passed over) to values of the field's own type.
 
     Raises:
         ValueError: for an unknown profile or field, a wrong type or a value out of range.
     """
-    study, _ = _split(profile, settings)
+    study, _, _ = _split(profile, settings)
     return StudyConfig(**{**PROFILES[profile][0], **study})
 
 
@@ -72,7 +93,7 @@ def strict_config(profile: str, settings: Mapping[str, Any] | None = None) -> St
         ValueError: as in ``study_config``, and for a setting of the strict protocol in a profile
             that does not run it.
     """
-    _, strict = _split(profile, settings)
+    _, strict, _ = _split(profile, settings)
     defaults = PROFILES[profile][1]
     if defaults is not None:
         return StrictConfig(**{**defaults, **strict})
@@ -84,24 +105,49 @@ def strict_config(profile: str, settings: Mapping[str, Any] | None = None) -> St
     return None
 
 
-def _split(
-    profile: str, settings: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of the study, and those of the strict protocol."""
+def cost_config(
+    profile: str, settings: Mapping[str, Any] | None = None, *, needed: bool = False
+) -> CostConfig | None:
+    """A profile's settings of the cost measurements, or None where it has none.
+
+    Args:
+        profile: quick, reference or full.
+        settings: as in ``study_config``.
+        needed: takes the defaults where the profile has none.
+
+    Raises:
+        ValueError: as in ``study_config``, for a setting of the cost measurements in a profile
+            without, and for sizes that do not fit the study's.
+    """
+    _, _, given = _split(profile, settings)
+    defaults = PROFILES[profile][2]
+    if defaults is None and needed:
+        defaults = {}
+    if defaults is not None:
+        cost, study = CostConfig(**{**defaults, **given}), study_config(profile, settings)
+        for sizes in (cost.longer, cost.single_sweeps):
+            sizes(study)
+        return cost
+    if given:
+        raise ValueError(
+            f"{', '.join(given)} belong to the cost measurements, which profile {profile!r} does "
+            "not make; use profile full"
+        )
+    return None
+
+
+def _split(profile: str, settings: Mapping[str, Any] | None) -> tuple[dict[str, Any], ...]:
+    """Settings of the study, those of the strict protocol, and those of the cost measurements."""
     if profile not in PROFILES:
         raise ValueError(f"profile must be one of {', '.join(PROFILES)}; got {profile!r}")
     settings = dict(settings or {})
-    study, strict = (
-        [field.name for field in dataclasses.fields(kind)] for kind in (StudyConfig, StrictConfig)
-    )
+    names = [[field.name for field in dataclasses.fields(kind)] for kind in _CONFIGS]
+    known = [name for group in names for name in group]
     for name in settings:
-        if name not in study + strict:
-            raise ValueError(
-                f"unknown setting {name!r}; the settings are {', '.join(study + strict)}"
-            )
-    return (
-        {name: value for name, value in settings.items() if name in study},
-        {name: value for name, value in settings.items() if name in strict},
+        if name not in known:
+            raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(known)}")
+    return tuple(
+        {name: value for name, value in settings.items() if name in group} for group in names
     )
 
 
@@ -117,7 +163,7 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     lists = [
         name
-        for config in (StudyConfig, StrictConfig)
+        for config in _CONFIGS
         for name, kind in typing.get_type_hints(config).items()
         if typing.get_origin(kind) is tuple
     ]

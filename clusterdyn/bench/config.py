@@ -1,0 +1,120 @@
+"""Settings of the cost measurements, beside those of the study."""
+
+from dataclasses import dataclass, replace
+
+from clusterdyn.config import StudyConfig
+from clusterdyn.settings import check_positive, check_types
+
+PEERS = ("plain", "plain+jax")
+
+_GRIDS = (
+    "sweep_populations",
+    "scaling_populations",
+    "scaling_nodes",
+    "scaling_horizons",
+    "scaling_batch_sizes",
+    "scaling_sweeps",
+    "chunk_bytes",
+)
+_COUNTS = (
+    "cost_repeats",
+    "plain_models",
+    "long_horizon",
+    "long_batch_size",
+    "long_epochs",
+    "sweep_nodes",
+    "scaling_population",
+    "scaling_seconds",
+    "chunk_population",
+)
+
+
+@dataclass(frozen=True)
+class CostConfig:
+    """What is timed, how often, and at which sizes; the defaults are ``full``.
+
+    Attributes:
+        cost_repeats: how often everything is timed, in turn.
+        cost_peers: what the trainer is timed against: ``plain``, the plain loop alone, or
+            ``plain+jax``, JAX as well where it is installed.
+        plain_models: models that the plain loop trains a repeat; its time for all of them scales
+            with their number.
+        long_horizon, long_batch_size, long_epochs: T, B and epochs of the longer setting.
+        sweep_nodes: n at which single sweeps are timed.
+        sweep_populations: S at which they are.
+        scaling_population: S of the setting that the grids below go through, one at a time; its
+            other sizes are the study's.
+        scaling_populations, scaling_nodes, scaling_horizons, scaling_batch_sizes, scaling_sweeps:
+            the grids of S, n, T, B and K, ascending.
+        scaling_seconds: the least time, in s, of a block of optimiser steps that is timed.
+        chunk_population: S of the population that is trained in chunks.
+        chunk_bytes: the memory that it may take, in bytes, ascending.
+    """
+
+    cost_repeats: int = 3
+    cost_peers: str = "plain+jax"
+    plain_models: int = 1
+    long_horizon: int = 20
+    long_batch_size: int = 32
+    long_epochs: int = 1
+    sweep_nodes: int = 256
+    sweep_populations: tuple[int, ...] = (8, 16, 64)
+    scaling_population: int = 8
+    scaling_populations: tuple[int, ...] = tuple(2**power for power in range(11))
+    scaling_nodes: tuple[int, ...] = tuple(2**power for power in range(4, 15))
+    scaling_horizons: tuple[int, ...] = tuple(2**power for power in range(7))
+    scaling_batch_sizes: tuple[int, ...] = tuple(5 * 2**power for power in range(8))
+    scaling_sweeps: tuple[int, ...] = tuple(2**power for power in range(7))
+    scaling_seconds: float = 0.05
+    chunk_population: int = 256
+    chunk_bytes: tuple[int, ...] = tuple(4**power * 2**20 for power in range(1, 5))
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(self, _COUNTS + _GRIDS)
+        if self.cost_peers not in PEERS:
+            raise ValueError(f"cost_peers must be {' or '.join(PEERS)}; got {self.cost_peers!r}")
+        for name in _GRIDS:
+            grid = getattr(self, name)
+            if list(grid) != sorted(set(grid)):
+                raise ValueError(f"{name} must ascend; got {list(grid)}")
+        for name in ("sweep_nodes", "scaling_nodes"):
+            nodes = getattr(self, name)
+            if min(nodes if isinstance(nodes, tuple) else (nodes,)) < 3:
+                raise ValueError(f"{name} must be at least 3, as a ring needs; got {nodes}")
+
+    @property
+    def with_jax(self) -> bool:
+        """Whether JAX is asked for."""
+        return self.cost_peers == "plain+jax"
+
+    def longer(self, config: StudyConfig) -> StudyConfig:
+        """The study at the longer setting.
+
+        Raises:
+            ValueError: if that is no study.
+        """
+        trajectories = max(config.train_trajectories, self.long_batch_size)
+        return _changed(
+            config,
+            "long_horizon, long_batch_size and long_epochs",
+            horizon=self.long_horizon,
+            batch_size=self.long_batch_size,
+            epochs=self.long_epochs,
+            train_trajectories=trajectories,
+        )
+
+    def single_sweeps(self, config: StudyConfig) -> StudyConfig:
+        """The study with the nodes at which single sweeps are timed.
+
+        Raises:
+            ValueError: if that is no study, as when the clusters do not divide the nodes.
+        """
+        return _changed(config, "sweep_nodes", nodes=self.sweep_nodes)
+
+
+def _changed(config: StudyConfig, names: str, **changes: int) -> StudyConfig:
+    try:
+        return replace(config, **changes)
+    except ValueError as error:
+        raise ValueError(f"{names} do not fit the study: {error}") from None
