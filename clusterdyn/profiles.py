@@ -44,7 +44,7 @@ _QUICK_COST: dict[str, Any] = {
     "cost_peers": "plain",
     "long_horizon": 6,
     "long_batch_size": 12,
-    "sweep_nodes": 16,
+    "sweep_cluster_nodes": 4,
     "sweep_populations": (2, 4),
     "scaling_population": 2,
     "scaling_populations": (1, 2, 4, 8),
@@ -116,18 +116,15 @@ def cost_config(
         needed: takes the defaults where the profile has none.
 
     Raises:
-        ValueError: as in ``study_config``, for a setting of the cost measurements in a profile
-            without, and for sizes that do not fit the study's.
+        ValueError: as in ``study_config``, and for a setting of the cost measurements in a
+            profile that does not make them.
     """
     _, _, given = _split(profile, settings)
     defaults = PROFILES[profile][2]
     if defaults is None and needed:
         defaults = {}
     if defaults is not None:
-        cost, study = CostConfig(**{**defaults, **given}), study_config(profile, settings)
-        for sizes in (cost.longer, cost.single_sweeps):
-            sizes(study)
-        return cost
+        return CostConfig(**{**defaults, **given})
     if given:
         raise ValueError(
             f"{', '.join(given)} belong to the cost measurements, which profile {profile!r} does "

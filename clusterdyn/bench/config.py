@@ -22,7 +22,7 @@ _COUNTS = (
     "long_horizon",
     "long_batch_size",
     "long_epochs",
-    "sweep_nodes",
+    "sweep_cluster_nodes",
     "scaling_population",
     "scaling_seconds",
     "chunk_population",
@@ -40,7 +40,8 @@ class CostConfig:
         plain_models: models that the plain loop trains a repeat; its time for all of them scales
             with their number.
         long_horizon, long_batch_size, long_epochs: T, B and epochs of the longer setting.
-        sweep_nodes: n at which single sweeps are timed.
+        sweep_cluster_nodes: nodes of a cluster in the ring whose single sweeps are timed, which
+            has the study's number of clusters.
         sweep_populations: S at which they are.
         scaling_population: S of the setting that the grids below go through, one at a time; its
             other sizes are the study's.
@@ -57,7 +58,7 @@ class CostConfig:
     long_horizon: int = 20
     long_batch_size: int = 32
     long_epochs: int = 1
-    sweep_nodes: int = 256
+    sweep_cluster_nodes: int = 64
     sweep_populations: tuple[int, ...] = (8, 16, 64)
     scaling_population: int = 8
     scaling_populations: tuple[int, ...] = tuple(2**power for power in range(11))
@@ -66,8 +67,8 @@ class CostConfig:
     scaling_batch_sizes: tuple[int, ...] = tuple(5 * 2**power for power in range(8))
     scaling_sweeps: tuple[int, ...] = tuple(2**power for power in range(7))
     scaling_seconds: float = 0.05
-    chunk_population: int = 256
-    chunk_bytes: tuple[int, ...] = tuple(4**power * 2**20 for power in range(1, 5))
+    chunk_population: int = 128
+    chunk_bytes: tuple[int, ...] = (2**21, 2**23, 2**25)
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -78,10 +79,13 @@ class CostConfig:
             grid = getattr(self, name)
             if list(grid) != sorted(set(grid)):
                 raise ValueError(f"{name} must ascend; got {list(grid)}")
-        for name in ("sweep_nodes", "scaling_nodes"):
-            nodes = getattr(self, name)
-            if min(nodes if isinstance(nodes, tuple) else (nodes,)) < 3:
-                raise ValueError(f"{name} must be at least 3, as a ring needs; got {nodes}")
+        if min(self.scaling_nodes) < 3:
+            raise ValueError(
+                f"scaling_nodes must be at least 3, as a ring needs; got {list(self.scaling_nodes)}"
+            )
+        for name in ("long_horizon", "sweep_cluster_nodes"):
+            if getattr(self, name) < 2:
+                raise ValueError(f"{name} must be at least 2; got {getattr(self, name)}")
 
     @property
     def with_jax(self) -> bool:
@@ -89,32 +93,16 @@ class CostConfig:
         return self.cost_peers == "plain+jax"
 
     def longer(self, config: StudyConfig) -> StudyConfig:
-        """The study at the longer setting.
-
-        Raises:
-            ValueError: if that is no study.
-        """
-        trajectories = max(config.train_trajectories, self.long_batch_size)
-        return _changed(
+        """The study at the longer setting."""
+        return replace(
             config,
-            "long_horizon, long_batch_size and long_epochs",
             horizon=self.long_horizon,
             batch_size=self.long_batch_size,
             epochs=self.long_epochs,
-            train_trajectories=trajectories,
+            train_trajectories=max(config.train_trajectories, self.long_batch_size),
         )
 
     def single_sweeps(self, config: StudyConfig) -> StudyConfig:
-        """The study with the nodes at which single sweeps are timed.
-
-        Raises:
-            ValueError: if that is no study, as when the clusters do not divide the nodes.
-        """
-        return _changed(config, "sweep_nodes", nodes=self.sweep_nodes)
-
-
-def _changed(config: StudyConfig, names: str, **changes: int) -> StudyConfig:
-    try:
-        return replace(config, **changes)
-    except ValueError as error:
-        raise ValueError(f"{names} do not fit the study: {error}") from None
+        """The study with the ring at which single sweeps are timed."""
+        nodes = config.clusters * self.sweep_cluster_nodes
+        return replace(config, nodes=nodes, partition="contiguous")

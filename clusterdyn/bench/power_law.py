@@ -48,15 +48,17 @@ def fit_power_law(
     if points < 2:
         return None
     log_x, log_y = np.log(np.asarray(x, dtype=float)[half:]), np.log(np.asarray(y)[half:])
-    fit = stats.linregress(log_x, log_y)
+    slope, intercept = np.polyfit(log_x, log_y, 1)
     width = np.nan
     if points > 2:
-        width = stats.t.ppf((1 + confidence_level) / 2, points - 2) * fit.stderr
+        residual = log_y - slope * log_x - intercept
+        error = np.sqrt(residual @ residual / (points - 2)) / np.linalg.norm(log_x - log_x.mean())
+        width = stats.t.ppf((1 + confidence_level) / 2, points - 2) * error
     return PowerLaw(
-        exponent=float(fit.slope),
-        low=float(fit.slope - width),
-        high=float(fit.slope + width),
-        coefficient=float(np.exp(fit.intercept)),
+        exponent=float(slope),
+        low=float(slope - width),
+        high=float(slope + width),
+        coefficient=float(np.exp(intercept)),
         points=points,
         confidence_level=confidence_level,
     )

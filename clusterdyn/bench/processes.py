@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+# The second is what PyTorch's own optimisers import when the first of them is made.
+PRELOADED = ["clusterdyn.bench.cost", "torch._dynamo"]
+
 
 def peak_memory() -> int:
     """The most memory that this process has had resident, in bytes."""
@@ -31,7 +34,7 @@ class MeasuringProcess:
     def __init__(self, name: str, make: Callable[[], Any], *, threads: int = 1) -> None:
         self.name = name
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["clusterdyn.bench.cost"])
+        context.set_forkserver_preload(PRELOADED)
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, make, threads), daemon=True)
         self._process.start()

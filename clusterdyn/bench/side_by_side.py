@@ -97,8 +97,10 @@ def run_bench(
                 workload, schedules, cost, with_jax=with_jax, cores=cores, progress=progress
             )
         )
-    progress(f"bench: single sweeps at n = {cost.sweep_nodes}")
-    return _result(*contests, _sweeps(config, cost), cores=cores, jax_note=_note(cost, with_jax))
+    progress(f"bench: single sweeps at n = {cost.single_sweeps(config).nodes}")
+    return bench_result(
+        *contests, _sweeps(config, cost), cores=cores, jax_note=_note(cost, with_jax)
+    )
 
 
 def _note(cost: CostConfig, with_jax: bool) -> str:
@@ -153,7 +155,7 @@ def bench_targets(
     return tuple(targets)
 
 
-def _result(
+def bench_result(
     arm: Contest,
     longer: Contest,
     sweeps: tuple[SweepTimes, ...],

@@ -82,4 +82,4 @@ def target(
     ratios = np.empty(0)
     if numerator is not None and denominator is not None:
         ratios = np.asarray(numerator, dtype=float) / np.asarray(denominator, dtype=float)
-    return Target(name, ratios, bound, at_least)
+    return Target(name, ratios, None if bound is None else float(bound), at_least)

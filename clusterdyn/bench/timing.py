@@ -12,7 +12,8 @@ def interleaved_times(
 ) -> np.ndarray:
     """Seconds a call, in blocks of calls that last long enough to be timed; the calls take turns.
 
-    Each is called once before anything is timed, so that its memory is there.
+    Each is called once before anything is timed, so that its memory is there. A call that lasts
+    long enough by itself is a block.
 
     Args:
         calls: what is timed.
@@ -22,15 +23,13 @@ def interleaved_times(
     Returns:
         (calls, repeats).
     """
-    counts = []
     for call in calls:
         call()
-        once = _block(call, 1)
-        counts.append(max(1, math.ceil(block_seconds / max(once, 1e-9))))
-    rounds = [
-        [_block(call, count) for call, count in zip(calls, counts, strict=True)]
-        for _ in range(repeats)
-    ]
+    once = [_block(call, 1) for call in calls]
+    counts = [max(1, math.ceil(block_seconds / max(seconds, 1e-9))) for seconds in once]
+    rounds = [once] if max(counts) == 1 else []
+    while len(rounds) < repeats:
+        rounds.append([_block(call, count) for call, count in zip(calls, counts, strict=True)])
     return np.array(rounds).T
 
 
