@@ -54,7 +54,7 @@ _QUICK_COST: dict[str, Any] = {
     "scaling_sweeps": (1, 2, 4),
     "scaling_seconds": 0.002,
     "chunk_population": 16,
-    "chunk_bytes": (2**20, 2**22),
+    "chunk_models": (2, 8),
 }
 
 # What each profile changes of the study's settings, and of those of the strict protocol and of the

@@ -71,9 +71,9 @@ def axis(size: str) -> Axis:
 def made_up_cost(*, jax: bool = True) -> Cost:
     """All of it."""
     chunks = [
-        Chunk(4 * 2**20, np.array([0.6, 0.6, 0.6]), 5 * 2**20),
-        Chunk(16 * 2**20, np.array([0.4, 0.4, 0.4]), 15 * 2**20),
-        Chunk(None, np.array([0.3, 0.3, 0.3]), 80 * 2**20),
+        Chunk(5, 4 * 2**20, np.array([0.6, 0.6, 0.6]), 5 * 2**20),
+        Chunk(20, 16 * 2**20, np.array([0.15, 0.15, 0.15]), 15 * 2**20),
+        Chunk(100, 80 * 2**20, np.array([0.3, 0.3, 0.3]), 70 * 2**20),
     ]
     scaling = Scaling(Sizes(8, 16, 4, 20, 3), 4, tuple(map(axis, EXPONENTS)), 100, tuple(chunks))
     note = "" if jax else "There is no JAX."

@@ -157,7 +157,7 @@ GRIDS = {
     "scaling_batch_sizes": (1, 4),
     "scaling_sweeps": (1, 2),
     "chunk_population": 5,
-    "chunk_bytes": (2**20, 2**24),
+    "chunk_models": (1, 2, 9),
 }
 
 
@@ -176,7 +176,7 @@ def test_every_size_is_varied_by_itself_around_the_study(monkeypatch):
 
         def call(self, method, sizes, *rest):
             if self.make.func is scaling.ChunkedTraining:
-                return np.array([1.0, 2.0]), 7
+                return (9, np.array([1.0, 2.0])), 7
             measured.append(sizes)
             # A step of S models takes S n^2 seconds, and as many bytes.
             return np.full(2, sizes.models * sizes.nodes**2.0), sizes.models * sizes.nodes**2
@@ -200,7 +200,8 @@ def test_every_size_is_varied_by_itself_around_the_study(monkeypatch):
     assert_array_equal(result.axis("models").models, [1, 3])
     assert_allclose(result.axis("models").per_model, 64)  # the same for every S
     assert_allclose(result.axis("nodes").law.exponent, 2)
-    assert [chunk.max_bytes for chunk in result.chunks] == [2**20, 2**24, None]
+    # Nine would be more than the five models that there are.
+    assert [chunk.models for chunk in result.chunks] == [1, 2, 5]
 
 
 def test_steps_and_chunks_are_really_run_and_more_models_take_more_memory():
@@ -215,6 +216,7 @@ def test_steps_and_chunks_are_really_run_and_more_models_take_more_memory():
     assert many - few > 255 * 2 * 12 * 20 * 8 * 2 * 4
     for chunk in result.chunks:
         assert chunk.seconds.shape == (2,) and np.all(chunk.seconds > 0)
+        assert chunk.max_bytes == chunk.models * result.chunks[0].max_bytes > 0
 
 
 def test_the_bound_on_memory_reaches_the_trainer(monkeypatch):
@@ -225,9 +227,11 @@ def test_the_bound_on_memory_reaches_the_trainer(monkeypatch):
         return dataclasses.make_dataclass("Trained", [("seconds", float)])(16.0)
 
     monkeypatch.setattr(scaling, "train_population", train)
+    monkeypatch.setattr(scaling, "bytes_per_model", lambda *arguments: 4096)
     training = scaling.ChunkedTraining(study_config("quick"), dataset=None)
-    seconds = training.time(7, 4096, 2)
-    assert asked[1:] == [(7, 7, 4096)] * 2  # seven models of one seed, once a repeat
+    bound, seconds = training.time(7, 3, 2)
+    # Seven models of one seed, once a repeat, in the memory of three.
+    assert asked[1:] == [(7, 7, 3 * 4096)] * 2 and bound == 3 * 4096
     assert_allclose(seconds, 2.0)  # of eight steps
 
 
@@ -242,7 +246,7 @@ def test_the_bound_on_memory_reaches_the_trainer(monkeypatch):
         ({"scaling_nodes": [4, 2, 8]}, r"scaling_nodes must ascend; got \[4, 2, 8\]"),
         ({"scaling_sweeps": [1, 1]}, r"scaling_sweeps must ascend; got \[1, 1\]"),
         ({"scaling_nodes": [2, 4]}, "scaling_nodes must be at least 3, as a ring needs"),
-        ({"chunk_bytes": []}, "chunk_bytes must be positive and at least one"),
+        ({"chunk_models": []}, "chunk_models must be positive and at least one"),
         ({"long_horizon": 1}, "long_horizon must be at least 2; got 1"),
         ({"scaling_seconds": "fast"}, "scaling_seconds must be a number; got 'fast'"),
     ],
@@ -267,6 +271,25 @@ def test_the_ring_of_single_sweeps_fits_every_study(changes):
     config = study_config("quick", changes)
     ring = CostConfig().single_sweeps(config)
     assert (ring.nodes, ring.clusters) == (64 * config.clusters, config.clusters)
+
+
+@pytest.mark.parametrize(
+    ("changes", "nodes"),
+    [
+        ({}, 8),
+        ({"graph": "torus", "nodes": 12, "clusters": 3}, 12),
+        ({"graph": "complete", "nodes": 5, "partition": "coloring", "clusters": 5}, 5),
+        ({"nodes": 7, "partition": "coloring", "clusters": 3}, 9),  # 3 does not divide 7
+    ],
+)
+def test_the_cost_is_that_of_a_ring_as_large_as_the_graph(changes, nodes):
+    config = study_config("quick", changes)
+    ring = CostConfig().on_a_ring(config)
+    assert (ring.graph, ring.nodes, ring.partition) == ("ring", nodes, "contiguous")
+    same = dataclasses.replace(
+        ring, graph=config.graph, nodes=config.nodes, partition=config.partition
+    )
+    assert same == config
 
 
 def test_the_longer_setting_has_trajectories_for_its_batches():
@@ -387,7 +410,8 @@ def test_findings_tell_what_the_measurements_say(told):
     assert "$n$: 1.20 [1.20, 1.20]" in text
     # 4 to the -.1 against 128 to the -.1.
     assert f"costs {32**0.1:.2g} times what it costs among 128" in text
-    assert "took 80 MiB without a bound and 5 MiB with max_bytes at 4 MiB, in 2.00 times" in text
+    assert "100 models at once took 70 MiB, and 5 MiB in chunks of 5 (max_bytes at 4 MiB)" in text
+    assert "in 2.00 times the time. Chunks of 20 were the fastest, with 0.50 times" in text
     assert (
         "results took 7 s, of which `strict` took 86%, and the measurements on this page 3 s"
         in text
@@ -432,11 +456,10 @@ def test_growth_is_drawn_a_panel_a_size_with_the_law_over_the_fitted_values(told
 def test_chunks_are_drawn_with_their_bound_memory_and_every_time(told):
     memory, seconds = figures.cost_chunks(told).figure.axes
     (bounds,), (peaks,) = lines(memory, marker="_"), lines(memory, marker="o")
-    assert_allclose(bounds.get_ydata(), [4, 16])
-    assert_allclose(peaks.get_ydata(), [5, 15, 80])
-    assert [text.get_text() for text in memory.get_xticklabels()] == ["4", "16", "none"]
+    assert_allclose(bounds.get_xydata(), [[5, 4], [20, 16], [100, 80]])
+    assert_allclose(peaks.get_xydata(), [[5, 5], [20, 15], [100, 70]])
     times = [line.get_ydata() for line in lines(seconds, marker="o")]
-    assert_allclose(times, [[6.0] * 3, [4.0] * 3, [3.0] * 3])  # ms of one of 100 models
+    assert_allclose(times, [[6.0] * 3, [1.5] * 3, [3.0] * 3])  # ms of one of 100 models
 
 
 def test_figures_name_the_artifact_and_the_machine(told):

@@ -59,7 +59,7 @@ SETTINGS = {
     "scaling_horizons": [1, 2],
     "scaling_batch_sizes": [1, 2],
     "scaling_sweeps": [1, 2],
-    "chunk_bytes": [2**20],
+    "chunk_models": [2],
 }
 STAGES = (
     "train-full",

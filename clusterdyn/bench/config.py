@@ -1,5 +1,6 @@
 """Settings of the cost measurements, beside those of the study."""
 
+import math
 from dataclasses import dataclass, replace
 
 from clusterdyn.config import StudyConfig
@@ -14,7 +15,7 @@ _GRIDS = (
     "scaling_horizons",
     "scaling_batch_sizes",
     "scaling_sweeps",
-    "chunk_bytes",
+    "chunk_models",
 )
 _COUNTS = (
     "cost_repeats",
@@ -49,7 +50,8 @@ class CostConfig:
             the grids of S, n, T, B and K, ascending.
         scaling_seconds: the least time, in s, of a block of optimiser steps that is timed.
         chunk_population: S of the population that is trained in chunks.
-        chunk_bytes: the memory that it may take, in bytes, ascending.
+        chunk_models: how many of its models fit into the memory that it is given, ascending; all
+            of them come on top.
     """
 
     cost_repeats: int = 3
@@ -60,15 +62,15 @@ class CostConfig:
     long_epochs: int = 1
     sweep_cluster_nodes: int = 64
     sweep_populations: tuple[int, ...] = (8, 16, 64)
-    scaling_population: int = 8
+    scaling_population: int = 4
     scaling_populations: tuple[int, ...] = tuple(2**power for power in range(11))
     scaling_nodes: tuple[int, ...] = tuple(2**power for power in range(4, 15))
     scaling_horizons: tuple[int, ...] = tuple(2**power for power in range(7))
     scaling_batch_sizes: tuple[int, ...] = tuple(5 * 2**power for power in range(8))
     scaling_sweeps: tuple[int, ...] = tuple(2**power for power in range(7))
     scaling_seconds: float = 0.05
-    chunk_population: int = 128
-    chunk_bytes: tuple[int, ...] = (2**21, 2**23, 2**25)
+    chunk_population: int = 64
+    chunk_models: tuple[int, ...] = (1, 4, 16)
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -102,7 +104,15 @@ class CostConfig:
             train_trajectories=max(config.train_trajectories, self.long_batch_size),
         )
 
+    def on_a_ring(self, config: StudyConfig) -> StudyConfig:
+        """The study on a ring in contiguous clusters, which is what is timed of any graph.
+
+        A number of nodes that the clusters do not divide is rounded up.
+        """
+        nodes = config.clusters * math.ceil(max(config.nodes, 3) / config.clusters)
+        return replace(config, graph="ring", partition="contiguous", nodes=nodes)
+
     def single_sweeps(self, config: StudyConfig) -> StudyConfig:
-        """The study with the ring at which single sweeps are timed."""
+        """The study on the ring whose single sweeps are timed."""
         nodes = config.clusters * self.sweep_cluster_nodes
-        return replace(config, nodes=nodes, partition="contiguous")
+        return replace(self.on_a_ring(config), nodes=nodes)

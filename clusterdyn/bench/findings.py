@@ -98,15 +98,15 @@ def _alone(scaling: Scaling) -> float:
 
 
 def _chunks(scaling: Scaling) -> str:
-    *bounded, free = scaling.chunks
-    tightest, usual = bounded[0], np.median(free.seconds)
-    slowest = max(bounded, key=lambda chunk: np.median(chunk.seconds))
+    whole, smallest = scaling.chunks[-1], scaling.chunks[0]
+    usual = np.median(whole.seconds)
+    fastest = min(scaling.chunks, key=lambda chunk: np.median(chunk.seconds))
     return (
-        f"**Memory.** {scaling.chunk_population} models took {free.memory / MEBIBYTE:.3g} MiB "
-        f"without a bound and {tightest.memory / MEBIBYTE:.3g} MiB with max_bytes at "
-        f"{tightest.max_bytes / MEBIBYTE:g} MiB, in {np.median(tightest.seconds) / usual:.2f} "
-        "times the time; the slowest bound cost "
-        f"{np.median(slowest.seconds) / usual:.2f} times the time."
+        f"**Memory.** {whole.models} models at once took {whole.memory / MEBIBYTE:.3g} MiB, and "
+        f"{smallest.memory / MEBIBYTE:.3g} MiB in chunks of {smallest.models} "
+        f"(max_bytes at {smallest.max_bytes / MEBIBYTE:.2g} MiB), in "
+        f"{np.median(smallest.seconds) / usual:.2f} times the time. Chunks of {fastest.models} "
+        f"were the fastest, with {np.median(fastest.seconds) / usual:.2f} times the time."
     )
 
 

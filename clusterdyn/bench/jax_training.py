@@ -13,8 +13,8 @@ import numpy as np
 from clusterdyn.arms import message_passing_cell
 from clusterdyn.bench.contenders import Run, Workload
 from clusterdyn.datasets import minibatch_order
+from clusterdyn.optimiser import Adam
 from clusterdyn.streams import seed_streams
-from clusterdyn.training import Adam
 
 if TYPE_CHECKING:
     from jax import Array

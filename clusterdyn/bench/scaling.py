@@ -19,8 +19,9 @@ from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset, pendulum_dataset
 from clusterdyn.graph import one_block, ring
 from clusterdyn.model import MessagePassingCell
+from clusterdyn.optimiser import Adam
 from clusterdyn.schedules import Full
-from clusterdyn.training import Adam, train_population
+from clusterdyn.training import bytes_per_model, train_population
 
 CHUNK_STEPS = 8  # optimiser steps of the population that is trained in chunks
 
@@ -75,12 +76,14 @@ class Chunk:
     """A population trained within a given memory.
 
     Attributes:
-        max_bytes: that training was allowed to take; None for no bound.
+        models: that fit into the memory at a time.
+        max_bytes: the memory, by ``bytes_per_model``.
         seconds: (repeats,), of an optimiser step of all models.
         memory: bytes: peak of the process above its start.
     """
 
-    max_bytes: int | None
+    models: int
+    max_bytes: int
     seconds: np.ndarray
     memory: int
 
@@ -94,7 +97,7 @@ class Scaling:
         channels: d.
         axes: one a size.
         chunk_population: S of the population that was trained in chunks.
-        chunks: by ascending memory, without bound last.
+        chunks: by ascending memory; the last holds all models.
     """
 
     sizes: Sizes
@@ -163,26 +166,32 @@ class ChunkedTraining:
     """
 
     def __init__(self, config: StudyConfig, dataset: Dataset) -> None:
-        self.config, self.dataset = config, dataset
-        self.time(1, None, 1)
+        self.dataset, self.training = dataset, config.training()
+        self.rate = min(config.learning_rates)
+        self.cell = MessagePassingCell(ring(config.nodes), config.channels)
+        self.schedule = Full(one_block(config.nodes))
+        self.time(1, 1, 1)
 
-    def time(self, models: int, max_bytes: int | None, repeats: int) -> np.ndarray:
-        """(repeats,): seconds of an optimiser step of all models."""
-        config = self.config
-        cell = MessagePassingCell(ring(config.nodes), config.channels)
-        rates = np.linspace(0.5, 1, models) * min(config.learning_rates)
+    def time(self, models: int, fit: int, repeats: int) -> tuple[int, np.ndarray]:
+        """Trains so many models in the memory that a chunk of ``fit`` models takes.
+
+        Returns:
+            That memory, and seconds of an optimiser step of all models, (repeats,).
+        """
+        each = bytes_per_model(self.cell, self.schedule, self.dataset, self.training)
+        rates = self.rate * np.linspace(0.5, 1, models)
         runs = [
             train_population(
-                cell,
-                Full(one_block(config.nodes)),
+                self.cell,
+                self.schedule,
                 {0: self.dataset},
                 rates,
-                config.training(),
-                max_bytes=max_bytes,
+                self.training,
+                max_bytes=fit * each,
             )
             for _ in range(repeats)
         ]
-        return np.array([run.seconds / CHUNK_STEPS for run in runs])
+        return fit * each, np.array([run.seconds / CHUNK_STEPS for run in runs])
 
 
 def study_sizes(config: StudyConfig, models: int) -> Sizes:
@@ -200,6 +209,7 @@ def measure_scaling(
         cost: the grids.
         progress: called with one line an axis.
     """
+    config = cost.on_a_ring(config)
     sizes = study_sizes(config, cost.scaling_population)
     grids = {
         "models": cost.scaling_populations,
@@ -248,10 +258,12 @@ def _chunks(config: StudyConfig, cost: CostConfig) -> tuple[Chunk, ...]:
     dataset = pendulum_dataset(0, train=count, validation=1, test=1, horizon=config.horizon)
     short = replace(config, epochs=1, train_trajectories=count)
     chunks = []
-    for max_bytes in (*cost.chunk_bytes, None):
-        name = f"training within {max_bytes} bytes"
+    population = cost.chunk_population
+    for models in (*(fit for fit in cost.chunk_models if fit < population), population):
+        name = f"training in chunks of {models}"
         with MeasuringProcess(name, partial(ChunkedTraining, short, dataset)) as process:
-            models = cost.chunk_population
-            seconds, memory = process.call("time", models, max_bytes, cost.cost_repeats)
-        chunks.append(Chunk(max_bytes, seconds, memory))
+            (max_bytes, seconds), memory = process.call(
+                "time", population, models, cost.cost_repeats
+            )
+        chunks.append(Chunk(models, max_bytes, seconds, memory))
     return tuple(chunks)

@@ -82,12 +82,14 @@ def run_bench(
     """Times one arm on every side, a longer setting, and single sweeps.
 
     Args:
-        config: of the study; its sizes, seeds and learning rates are those of the arm.
+        config: of the study; its sizes, seeds and learning rates are those of the arm, which is
+            timed on a ring.
         cost: what is timed, and how often.
         cores: processes of the trainer and threads of the plain loop.
         progress: called with one line a repeat.
     """
     with_jax = cost.with_jax and jax_version() is not None
+    config = cost.on_a_ring(config)
     contests = []
     for settings, schedules in ((config, SCHEDULES), (cost.longer(config), SCHEDULES[:1])):
         datasets = {seed: study_dataset(settings, seed) for seed in settings.seeds}

@@ -64,11 +64,11 @@ def _draw_ratio(axis: Axes, row: int, target: Target) -> None:
     axis.plot(target.ratio, row, "D", color=colour, markersize=5)
     if target.bound is not None:
         axis.plot(target.bound, row, "|", color=INK, markersize=13, markeredgewidth=2)
-        side = 5 if target.at_least else -5
+        side = 2 if target.at_least else -2
         axis.annotate(
             ">" if target.at_least else "<",
             (target.bound, row),
-            xytext=(side, 0),
+            xytext=(side, 7),
             textcoords="offset points",
             ha="left" if target.at_least else "right",
             va="center",
@@ -133,48 +133,32 @@ def cost_chunks(study: Study) -> Picture:
     chunks = measured.chunks
     figure, axes = new_figure(2, width=8.2, height=3.4)
     memory, seconds = axes[0]
-    places = np.arange(len(chunks))
-    bounds = [(place, c.max_bytes) for place, c in zip(places, chunks, strict=True) if c.max_bytes]
-    memory.plot(
-        [place for place, _ in bounds],
-        [bound / MEBIBYTE for _, bound in bounds],
-        "_",
-        color=INK,
-        markersize=22,
-        markeredgewidth=2,
-        label="max_bytes",
-    )
-    memory.plot(
-        places,
-        [c.memory / MEBIBYTE for c in chunks],
-        "o",
-        color=BASELINE,
-        label="peak of the process",
-    )
-    sizes = [chunk.memory for chunk in chunks] + [bound for _, bound in bounds]
-    log_scale(memory, "y", np.array(sizes) / MEBIBYTE)
+    fit = [chunk.models for chunk in chunks]
+    bounds = [chunk.max_bytes / MEBIBYTE for chunk in chunks]
+    peaks = [chunk.memory / MEBIBYTE for chunk in chunks]
+    memory.plot(fit, bounds, "_", color=INK, markersize=16, markeredgewidth=2, label="max_bytes")
+    memory.plot(fit, peaks, "o", color=BASELINE, label="peak of the process")
+    log_scale(memory, "y", np.array([*bounds, *peaks]))
     legend(memory, loc="best")
     per_model = [1e3 * chunk.seconds / measured.chunk_population for chunk in chunks]
-    for place, times in zip(places, per_model, strict=True):
-        seconds.plot(
-            place + spread(len(times)), times, "o", color=BASELINE, alpha=0.6, markersize=4
-        )
-        seconds.plot(place, np.median(times), "D", color=INK, markersize=5)
+    for models, times in zip(fit, per_model, strict=True):
+        places = models * np.exp(spread(len(times), 0.05))
+        seconds.plot(places, times, "o", color=BASELINE, alpha=0.6, markersize=4)
+        seconds.plot(models, np.median(times), "D", color=INK, markersize=5)
     seconds.set_ylim(0, 1.1 * np.max(per_model))
-    names = [f"{c.max_bytes / MEBIBYTE:g}" if c.max_bytes else "none" for c in chunks]
     for axis in (memory, seconds):
-        axis.set_xticks(places, names)
-        axis.set_xlim(-0.6, len(chunks) - 0.4)
-    label(memory, title="Memory", x="max_bytes [MiB]", y="memory above the start [MiB]")
-    label(seconds, title="Time", x="max_bytes [MiB]", y="time a step and model [ms]")
+        log_scale(axis, "x")
+        axis.xaxis.set_major_locator(FixedLocator(fit))
+    label(memory, title="Memory", x="models in a chunk", y="memory above the start [MiB]")
+    label(seconds, title="Time", x="models in a chunk", y="time a step and model [ms]")
     return Picture(
         figure,
         "cost_chunks",
-        f"Left, the peak memory of training {measured.chunk_population} models under "
-        f"{len(bounds)} bounds and without; right, its time a step and model.",
-        f"{measured.chunk_population} models of the study's sizes in one process of one thread. "
-        "The peak is that of the whole process above its start, so it holds what lies outside of "
-        "the trainer's bound as well: data and the libraries' own memory. Dots: repeats; diamonds: "
-        "their medians.",
+        f"Left, the peak memory of training {measured.chunk_population} models in chunks of "
+        f"{fit[0]} to {fit[-1]}; right, its time a step and model.",
+        f"{measured.chunk_population} models of the study's sizes in one process of one thread, "
+        "chunk after chunk; max_bytes is the bound that was given. The peak is that of the whole "
+        "process above its start, so it holds what lies outside of the trainer's bound as well: "
+        "data and the libraries' own memory. Dots: repeats; diamonds: their medians.",
         _provenance(study),
     )
