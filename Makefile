@@ -13,7 +13,7 @@ help:
 	@echo "             to reports, or to reports-quick for PROFILE=quick, unless OUTPUT says where"
 	@echo "make test    check the code"
 	@echo "make lab [LAB_ARGS=...]   explore the notebooks in JupyterLab"
-	@echo "make bench   time the population trainer against a plain loop"
+	@echo "make bench   time the population trainer against a plain loop, JAX and the bare kernels"
 	@echo "make format  format and lint the code"
 	@echo "make clean   remove the environment and the trained models"
 
@@ -31,7 +31,7 @@ lab: $(VENV)/installed
 # jupytext.toml must lie below the server's root to be found; without it nothing is paired.
 	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks $(LAB_ARGS)
 
-bench: $(VENV)/installed
+bench: $(VENV)/installed-bench
 	$(RUN) -m clusterdyn bench
 
 format: $(VENV)/installed-dev
@@ -48,6 +48,11 @@ $(VENV)/installed: requirements.txt pyproject.toml
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(VENV)/installed-bench: $(VENV)/installed
+	@echo "Adding JAX"
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[bench]"
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -7,7 +7,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clusterdyn.bench.config import CostConfig
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,11 +41,22 @@ def parser() -> argparse.ArgumentParser:
         help="train on a running Dask cluster, such as tcp://10.0.0.5:8786",
     )
 
-    bench = commands.add_parser("bench", help="time population training against a plain loop")
+    bench = commands.add_parser(
+        "bench", help="time population training against a plain loop, JAX and the bare kernels"
+    )
     _study_options(bench)
     bench.add_argument("--json", type=Path, metavar="FILE", help="write the times to a file")
-    bench.add_argument("--repeats", type=int, default=3, help="interleaved repeats; default: 3")
-    bench.add_argument("--threads", type=int, default=1, help="for both sides; default: 1")
+    bench.add_argument("--repeats", type=int, help="interleaved repeats; default: the profile's")
+    bench.add_argument(
+        "--threads",
+        type=int,
+        help="of the plain loop, and processes of the trainer; default: a core each",
+    )
+    bench.add_argument(
+        "--plain-models",
+        type=int,
+        help="models that the plain loop trains; its time is scaled to all; default: all",
+    )
     return top
 
 
@@ -90,17 +106,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     # Imported late: PyTorch and Jupyter take seconds, and a typing error should not.
     with _exit_on_interrupt():
-        from clusterdyn import bench
-        from clusterdyn.execution import WorkersLost, parse_workers
+        from clusterdyn.bench.side_by_side import run_bench
+        from clusterdyn.execution import WorkersLost, available_cores, parse_workers
         from clusterdyn.installation import DifferentInstallation
-        from clusterdyn.profiles import parse_settings, strict_config, study_config
+        from clusterdyn.profiles import cost_config, parse_settings, strict_config, study_config
 
+    benching = options.command == "bench"
     try:
         settings = parse_settings(options.settings)
         config = study_config(options.profile, settings)
         strict_config(options.profile, settings)
-        if options.command == "bench":
-            bench.check_counts(options.repeats, options.threads)
+        cost = cost_config(options.profile, settings, needed=benching)
+        if benching:
+            cost = _asked_for(options, cost, len(config.seeds) * len(config.learning_rates))
         elif options.workers is not None:
             options.workers = parse_workers(options.workers)
     except ValueError as error:
@@ -108,11 +126,12 @@ def _run(options: argparse.Namespace) -> int:
     with _exit_on_interrupt():
         from jsonschema import ValidationError
 
+        from clusterdyn.bench.tables import bench_targets, bench_times
         from clusterdyn.cluster import SchedulerError
         from clusterdyn.report.build import build_report
         from clusterdyn.report.parameters import ParameterError, SourceError
         from clusterdyn.report.publish import OutputError, check_file
-        from clusterdyn.report.results import dump
+        from clusterdyn.report.results import bench_results, dump
         from clusterdyn.report.verify import NotebookFailure, one_line
 
     try:
@@ -129,14 +148,12 @@ def _run(options: argparse.Namespace) -> int:
         else:
             if options.json:
                 check_file(options.json)
-            text = dump(
-                bench.run_bench(
-                    config, repeats=options.repeats, threads=options.threads, progress=_say
-                )
-            )
-            _say(text)
+            cores = options.threads or available_cores()
+            result = run_bench(config, cost, cores=cores, progress=_say)
+            for table in (bench_times(result), bench_targets(result)):
+                _say(f"\n{table.text()}")
             if options.json:
-                options.json.write_text(text, encoding="utf-8")
+                options.json.write_text(dump(bench_results(result)), encoding="utf-8")
     except (ParameterError, SourceError, OutputError, SchedulerError) as error:
         return _refuse(error, 2)
     except ValidationError as error:
@@ -157,6 +174,27 @@ def _workers(options: argparse.Namespace) -> AbstractContextManager[Executor | N
     if options.scheduler is not None:
         return dask_executor(options.scheduler, _say)
     return nullcontext()
+
+
+def _asked_for(options: argparse.Namespace, cost: "CostConfig", models: int) -> "CostConfig":
+    """The cost settings with the bench's own options in them.
+
+    Raises:
+        ValueError: for a number that is not positive.
+    """
+    given = {
+        "repeats": options.repeats,
+        "threads": options.threads,
+        "plain-models": options.plain_models,
+    }
+    for name, number in given.items():
+        if number is not None and number < 1:
+            raise ValueError(f"--{name} must be at least 1; got {number}")
+    return replace(
+        cost,
+        cost_repeats=options.repeats or cost.cost_repeats,
+        plain_models=options.plain_models or models,
+    )
 
 
 @contextmanager

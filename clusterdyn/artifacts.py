@@ -1,8 +1,8 @@
 """Content-addressed results: a stage is computed once for each config and source.
 
 An artifact is a directory ``STAGE-KEY`` with ``data.npz`` (arrays), ``metrics.json`` (all else)
-and ``manifest.json`` (what it was made from, and the hashes of the other two). It is written to
-a temporary directory and renamed into place, so a reader never sees half of one.
+and ``manifest.json`` (what it was made from, how long that took, and the hashes of the other two).
+It is written to a temporary directory and renamed into place, so a reader never sees half of one.
 """
 
 import ast
@@ -14,6 +14,7 @@ import math
 import re
 import shutil
 import tempfile
+import time
 import types
 import typing
 import zipfile
@@ -152,16 +153,25 @@ class ArtifactStore:
                 self.progress(f"{stage.name}: reused artifact {key[:16]}")
                 return result
         self.progress(f"{stage.name}: computing")
+        started = time.perf_counter()
         result = compute()
-        self.keep(stage, result)
+        self.keep(stage, result, time.perf_counter() - started)
         return result
 
-    def keep(self, stage: Stage, result: Any) -> None:
-        """Stores a stage's result; a whole artifact that is there already stays."""
-        _write(self.directory(stage), stage.key, stage, result)
+    def keep(self, stage: Stage, result: Any, seconds: float) -> None:
+        """Stores a stage's result, and the time it took in s; a whole artifact there stays."""
+        _write(self.directory(stage), stage.key, stage, result, seconds)
+
+    def seconds(self, stage: Stage) -> float | None:
+        """How long the stage took when its artifact was made; None if there is no artifact."""
+        try:
+            manifest = json.loads((self.directory(stage) / "manifest.json").read_bytes())
+            return float(manifest["seconds"])
+        except _DAMAGE:
+            return None
 
 
-def _write(directory: Path, key: str, stage: Stage, result: Any) -> None:
+def _write(directory: Path, key: str, stage: Stage, result: Any, seconds: float) -> None:
     arrays: dict[str, np.ndarray] = {}
     metrics = _encode(result, "", arrays)
     buffer = io.BytesIO()
@@ -177,6 +187,7 @@ def _write(directory: Path, key: str, stage: Stage, result: Any) -> None:
         "config": json.loads(canonical_json(stage.config)),
         "upstream": list(stage.upstream),
         "schema": SCHEMA_VERSION,
+        "seconds": seconds,
         "sha256": {name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
     }
     files["manifest.json"] = json.dumps(manifest, indent=1, allow_nan=False).encode()

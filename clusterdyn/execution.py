@@ -217,7 +217,7 @@ def train_all(
     started = said = time.monotonic()
     instructions, seconds = {instruction_set()}, 0.0
     for done, (chunk, trained) in enumerate(_trained(chunks, executor, what, say), start=1):
-        store.keep(chunk.stage, trained.result)
+        store.keep(chunk.stage, trained.result, trained.seconds)
         seconds += trained.seconds
         if trained.instructions not in instructions:
             instructions.add(trained.instructions)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from clusterdyn.bench.config import CostConfig
 from clusterdyn.config import StudyConfig
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.strict.config import StrictConfig
@@ -47,12 +48,32 @@ _QUICK_LEARNING: dict[str, Any] = {
     "ordered_test_seeds": 2,
 }
 
-# What each profile changes of the study's settings, and of the strict protocol's if it has one.
-PROFILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
-    "quick": (_QUICK, _QUICK_STRICT),
-    "reference": ({}, None),
-    "full": ({}, {}),
+_QUICK_COST: dict[str, Any] = {
+    "cost_repeats": 2,
+    "cost_peers": "plain",
+    "long_horizon": 6,
+    "long_batch_size": 12,
+    "sweep_cluster_nodes": 4,
+    "sweep_populations": (2, 4),
+    "scaling_population": 2,
+    "scaling_populations": (1, 2, 4, 8),
+    "scaling_nodes": (8, 16, 32, 64),
+    "scaling_horizons": (1, 2, 4),
+    "scaling_batch_sizes": (5, 10, 20),
+    "scaling_sweeps": (1, 2, 4),
+    "scaling_seconds": 0.002,
+    "chunk_population": 16,
+    "chunk_models": (2, 8),
 }
+
+# What each profile changes of the study's settings, and of those of the strict protocol and of the
+# cost measurements where it has them.
+PROFILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]] = {
+    "quick": (_QUICK, _QUICK_STRICT, _QUICK_COST),
+    "reference": ({}, None, None),
+    "full": ({}, {}, {}),
+}
+_CONFIGS = (StudyConfig, StrictConfig, CostConfig)
 
 
 def study_config(profile: str, settings: Mapping[str, Any] | None = None) -> StudyConfig:
@@ -60,13 +81,13 @@ def study_config(profile: str, settings: Mapping[str, Any] | None = None) -> Stu
 
     Args:
         profile: quick, reference or full.
-        settings: field names of ``StudyConfig`` (or of ``StrictConfig``, which are passed over) to
-            values of the field's own type.
+        settings: field names of ``StudyConfig`` (or of ``StrictConfig`` and ``CostConfig``, which
+            are passed over) to values of the field's own type.
 
     Raises:
         ValueError: for an unknown profile or field, a wrong type or a value out of range.
     """
-    study, _ = _split(profile, settings)
+    study, _, _ = _split(profile, settings)
     return StudyConfig(**{**PROFILES[profile][0], **study})
 
 
@@ -81,7 +102,7 @@ def strict_config(profile: str, settings: Mapping[str, Any] | None = None) -> St
         ValueError: as in ``study_config``, and for a setting of the strict protocol in a profile
             that does not run it.
     """
-    _, strict = _split(profile, settings)
+    _, strict, _ = _split(profile, settings)
     defaults = PROFILES[profile][1]
     if defaults is not None:
         return StrictConfig(**{**defaults, **strict})
@@ -107,24 +128,46 @@ def learning_config(profile: str) -> QLearningConfig | None:
     return QLearningConfig(**(_QUICK_LEARNING if profile == "quick" else {}))
 
 
-def _split(
-    profile: str, settings: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of the study, and those of the strict protocol."""
+def cost_config(
+    profile: str, settings: Mapping[str, Any] | None = None, *, needed: bool = False
+) -> CostConfig | None:
+    """A profile's settings of the cost measurements, or None where it has none.
+
+    Args:
+        profile: quick, reference or full.
+        settings: as in ``study_config``.
+        needed: takes the defaults where the profile has none.
+
+    Raises:
+        ValueError: as in ``study_config``, and for a setting of the cost measurements in a
+            profile that does not make them.
+    """
+    _, _, given = _split(profile, settings)
+    defaults = PROFILES[profile][2]
+    if defaults is None and needed:
+        defaults = {}
+    if defaults is not None:
+        return CostConfig(**{**defaults, **given})
+    if given:
+        raise ValueError(
+            f"{', '.join(given)} belong to the cost measurements, which profile {profile!r} does "
+            "not make; use profile full"
+        )
+    return None
+
+
+def _split(profile: str, settings: Mapping[str, Any] | None) -> tuple[dict[str, Any], ...]:
+    """Settings of the study, those of the strict protocol, and those of the cost measurements."""
     if profile not in PROFILES:
         raise ValueError(f"profile must be one of {', '.join(PROFILES)}; got {profile!r}")
     settings = dict(settings or {})
-    study, strict = (
-        [field.name for field in dataclasses.fields(kind)] for kind in (StudyConfig, StrictConfig)
-    )
+    names = [[field.name for field in dataclasses.fields(kind)] for kind in _CONFIGS]
+    known = [name for group in names for name in group]
     for name in settings:
-        if name not in study + strict:
-            raise ValueError(
-                f"unknown setting {name!r}; the settings are {', '.join(study + strict)}"
-            )
-    return (
-        {name: value for name, value in settings.items() if name in study},
-        {name: value for name, value in settings.items() if name in strict},
+        if name not in known:
+            raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(known)}")
+    return tuple(
+        {name: value for name, value in settings.items() if name in group} for group in names
     )
 
 
@@ -140,7 +183,7 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     lists = [
         name
-        for config in (StudyConfig, StrictConfig)
+        for config in _CONFIGS
         for name, kind in typing.get_type_hints(config).items()
         if typing.get_origin(kind) is tuple
     ]

@@ -15,12 +15,16 @@ import numpy as np
 
 from clusterdyn.arms import TrainingRun, message_passing_cell, study_dataset, study_partition
 from clusterdyn.artifacts import ArtifactStore, Stage, default_root
+from clusterdyn.bench.config import CostConfig
+from clusterdyn.bench.cost import Cost, measure_cost
+from clusterdyn.bench.machine import this_machine
 from clusterdyn.comparison import Comparison, compare
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
 from clusterdyn.execution import process_pool, train_all
+from clusterdyn.grids import ArmGrid, arm_grid
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
-from clusterdyn.profiles import learning_config, strict_config, study_config
+from clusterdyn.profiles import cost_config, learning_config, strict_config, study_config
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.results import LearnedStudy
 from clusterdyn.strict.config import StrictConfig
@@ -38,73 +42,6 @@ from clusterdyn.verdicts import (
 )
 
 MECHANISM_TRAJECTORIES = 20  # of the test split, for each seed
-
-
-@dataclass(frozen=True)
-class ArmGrid:
-    """An arm's learning-rate grid as the reference protocol reads it.
-
-    Attributes:
-        schedule: the arm's name.
-        learning_rates: (L,).
-        scores: (seeds, L), test MSE; infinity for a diverged model.
-        grid_seeds: how many seeds, from the first, the means average.
-        means: (L,).
-        selected: index of the smallest mean.
-        at_edge: whether that is an end of the grid.
-    """
-
-    schedule: str
-    learning_rates: np.ndarray
-    scores: np.ndarray
-    grid_seeds: int
-    means: np.ndarray
-    selected: int
-    at_edge: bool
-
-    @property
-    def learning_rate(self) -> float:
-        """The selected one."""
-        return float(self.learning_rates[self.selected])
-
-    @property
-    def selected_scores(self) -> np.ndarray:
-        """(seeds,): test MSE at the selected learning rate."""
-        return self.scores[:, self.selected]
-
-
-def arm_grid(
-    schedule: str, learning_rates: np.ndarray, scores: np.ndarray, grid_seeds: int
-) -> ArmGrid:
-    """Selects a learning rate on the test score, as the published trial did.
-
-    Args:
-        schedule: the arm's name.
-        learning_rates: (L,).
-        scores: (seeds, L), test MSE.
-        grid_seeds: how many seeds, from the first, enter the means.
-
-    Raises:
-        ValueError: if at every learning rate some model has diverged.
-    """
-    means = scores[:grid_seeds].mean(axis=0)
-    usable = np.isfinite(scores).all(axis=0)
-    if not usable.any():
-        raise ValueError(
-            f"arm {schedule!r} has a diverged model at every learning rate of "
-            f"{[float(rate) for rate in learning_rates]}; add smaller learning rates"
-        )
-    selected = int(np.argmin(np.where(usable, means, np.inf)))
-    ends = (learning_rates.argmin(), learning_rates.argmax())
-    return ArmGrid(
-        schedule=schedule,
-        learning_rates=learning_rates,
-        scores=scores,
-        grid_seeds=grid_seeds,
-        means=means,
-        selected=selected,
-        at_edge=selected in ends,
-    )
 
 
 @dataclass(frozen=True)
@@ -142,6 +79,7 @@ class Study:
         label: profile and settings in words.
         strict_config: settings of the strict protocol, or None if it is not run.
         learning_config: settings of learned schedules, or None if there are none.
+        cost_config: settings of the cost measurements, or None if they are not made.
         executor: trains populations side by side. Without one the reference protocol trains in
             this process, and the strict one in as many as there are cores.
     """
@@ -153,11 +91,13 @@ class Study:
         label: str = "",
         strict_config: StrictConfig | None = None,
         learning_config: QLearningConfig | None = None,
+        cost_config: CostConfig | None = None,
         executor: Executor | None = None,
     ) -> None:
         self.config = config
         self.strict_config = strict_config
         self.learning_config = learning_config
+        self.cost_config = cost_config
         self.store = store
         self.label = label
         self.executor = executor
@@ -298,6 +238,52 @@ class Study:
 
         return self.store.load_or_compute(self.inference_stage(), StrictInference, infer)
 
+    def cost_stage(self) -> Stage:
+        """What the measured cost depends on, the machine included."""
+        return Stage(
+            name="cost",
+            module="clusterdyn.bench.cost",
+            config={
+                "cost": asdict(self.cost_config),
+                "machine": asdict(this_machine()),
+                **vars(self.config),
+            },
+        )
+
+    @cached_property
+    def cost(self) -> Cost:
+        """What training costs on this machine.
+
+        Raises:
+            ValueError: if the profile does not measure it.
+        """
+        if self.cost_config is None:
+            raise ValueError(
+                f"{self.label or 'this study'} does not measure the cost; use profile full"
+            )
+
+        def measure() -> Cost:
+            return measure_cost(
+                self.config, self.cost_config, this_machine(), progress=self.store.progress
+            )
+
+        return self.store.load_or_compute(self.cost_stage(), Cost, measure)
+
+    def stages(self) -> list[Stage]:
+        """Every stage that a report is made from, in the order in which they are computed."""
+        arms = (self.config.baseline, self.config.schedule)
+        stages = [self.training_stage(arm) for arm in arms]
+        stages += [self.mechanism_stage(arm) for arm in arms]
+        if self.strict_config is not None:
+            stages += [self.strict_stage(), self.inference_stage()]
+        if self.cost_config is not None:
+            stages.append(self.cost_stage())
+        return stages
+
+    def stage_seconds(self) -> dict[str, float | None]:
+        """How long each stage took when its artifact was made; None if there is none yet."""
+        return {stage.name: self.store.seconds(stage) for stage in self.stages()}
+
     @cached_property
     def learned(self) -> LearnedStudy:
         """The study of learned schedules.
@@ -356,7 +342,7 @@ def open_study(
 
     Args:
         profile: quick, reference or full.
-        settings: fields of ``StudyConfig`` and ``StrictConfig`` to replace.
+        settings: fields of ``StudyConfig``, ``StrictConfig`` and ``CostConfig`` to replace.
         artifacts: directory of the artifacts; ``artifacts`` beside the package if empty.
         executor: trains populations side by side, as of :class:`Study`.
         progress: called with one line a block of work.
@@ -365,9 +351,10 @@ def open_study(
         ValueError: for an unknown profile or setting, a wrong type or a value out of range.
     """
     root = Path(artifacts) if artifacts else default_root()
-    config, strict = study_config(profile, settings), strict_config(profile, settings)
-    used = {**vars(config), **(vars(strict) if strict else {})}
+    config = study_config(profile, settings)
+    strict, cost = strict_config(profile, settings), cost_config(profile, settings)
+    used = {**vars(config), **(vars(strict) if strict else {}), **(vars(cost) if cost else {})}
     changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
     store = ArtifactStore(root, progress)
-    return Study(config, store, label, strict, learning_config(profile), executor)
+    return Study(config, store, label, strict, learning_config(profile), cost, executor)

@@ -7,7 +7,7 @@ import numpy as np
 
 from clusterdyn.comparison import Comparison
 from clusterdyn.datasets import CONTROL_CHANNELS, STATE_CHANNELS
-from clusterdyn.display import show_table
+from clusterdyn.display import show_table, table_output
 from clusterdyn.origins import ORIGINS, study_settings
 from clusterdyn.protocol import Study
 
@@ -29,6 +29,11 @@ class Table:
     def show(self) -> None:
         """Shows it in a notebook."""
         show_table(self.rows, columns=self.columns, caption=self.caption)
+
+    def text(self) -> str:
+        """The table for a terminal."""
+        data, _ = table_output(self.rows, columns=self.columns, caption=self.caption)
+        return data["text/plain"]
 
 
 def standardisation(study: Study) -> Table:

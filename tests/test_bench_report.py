@@ -9,9 +9,10 @@ import pytest
 from inspection import at, places, put
 
 from clusterdyn.comparison import compare
+from clusterdyn.grids import arm_grid
 from clusterdyn.mechanism import ReferenceView
 from clusterdyn.profiles import study_config
-from clusterdyn.protocol import ReferenceResult, arm_grid
+from clusterdyn.protocol import ReferenceResult
 from clusterdyn.reference.bench_report import bench_report, without_idea
 from clusterdyn.reference.published import published_report
 from clusterdyn.report.results import jsonable, validate

@@ -17,6 +17,8 @@ import pytest
 from inspection import contents
 
 from clusterdyn.__main__ import main, parser
+from clusterdyn.bench import side_by_side
+from clusterdyn.execution import available_cores
 from clusterdyn.report import build as building
 
 REPO = Path(__file__).resolve().parents[1]
@@ -424,15 +426,20 @@ def test_papermill_runs_a_notebook_with_settings_to_its_end(tmp_path):
 # The benchmark.
 
 BENCH_FIELDS = {
-    "models", "steps", "threads", "repeats", "plain_s", "product_s", "product_round_robin_s",
-    "product_histogram_s", "ratio", "ratio_low", "ratio_high", "loss_gap",
+    "models", "steps", "cores", "repeats", "plain_models", "plain_s", "plain_one_thread_s",
+    "jax_s", "jax_compile_s", "kernel_s", "product_s", "product_round_robin_s",
+    "product_histogram_s", "long_plain_s", "long_jax_s", "long_jax_compile_s", "long_product_s",
+    "product_bytes", "plain_bytes", "jax_bytes", "loss_gap", "jax_note", "arm", "longer", "sweeps",
+    "targets",
 }  # fmt: skip
+SMALL_BENCH = {"sweep_populations": [1], "sweep_cluster_nodes": 2, "scaling_seconds": 0.001}
 
 
-def bench(tmp_path: Path, *, repeats: int = 1, **changes) -> dict:
+def bench(tmp_path: Path, *options: str, **changes) -> dict:
+    """What a small bench in one thread writes."""
     file = tmp_path / "bench.json"
-    options = ["--profile", "quick", "--json", str(file), "--repeats", str(repeats)]
-    assert main(["bench", *options, "--set", *small(**changes)]) == 0
+    arguments = ["--profile", "quick", "--json", str(file), "--threads", "1", *options]
+    assert main(["bench", *arguments, "--set", *small(**SMALL_BENCH, **changes)]) == 0
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is not JSON")
@@ -440,42 +447,100 @@ def bench(tmp_path: Path, *, repeats: int = 1, **changes) -> dict:
     return json.loads(file.read_text("utf-8"), parse_constant=refuse)
 
 
-def test_bench_writes_its_documented_fields_and_a_ratio_of_its_own_times(tmp_path, capsys):
-    times = bench(tmp_path, dtype="float64")
+def test_bench_writes_its_documented_fields_and_ratios_of_its_own_times(tmp_path, capsys):
+    times = bench(tmp_path, "--repeats", "1", dtype="float64")
     assert set(times) == BENCH_FIELDS
     # Two seeds, one rate, one epoch of 20 trajectories in batches of 10.
-    assert (times["models"], times["steps"]) == (2, 2)
-    assert (times["threads"], times["repeats"]) == (1, 1)
-    assert times["ratio"] == times["plain_s"] / times["product_s"]
-    assert times["ratio"] == times["ratio_low"] == times["ratio_high"]
-    assert times["loss_gap"] < 1e-9  # the two sides train the same models, in double precision
-    assert json.loads(capsys.readouterr().out.split("\n", 1)[1]) == times
+    assert (times["models"], times["steps"], times["plain_models"]) == (2, 2, 2)
+    assert (times["cores"], times["repeats"]) == (1, 1)
+    targets = {target["name"]: target for target in times["targets"]}
+    for name, above, below in (
+        ("plain loop / full", "plain_s", "product_s"),
+        ("full / bare kernels", "product_s", "kernel_s"),
+        ("round_robin / full", "product_round_robin_s", "product_s"),
+        ("plain loop / histogram", "plain_s", "product_histogram_s"),
+    ):
+        found = targets[name]
+        assert found["ratio"] == found["low"] == found["high"] == times[above] / times[below]
+    assert times["loss_gap"] < 1e-9  # the sides train the same models, in double precision
+    said = capsys.readouterr().out
+    for name, target in targets.items():
+        (line,) = (line for line in said.splitlines() if line.startswith(f"{name}  "))
+        assert line.endswith(target["outcome"])
 
 
-def test_bench_tells_medians_over_its_repeats(tmp_path, capsys):
-    times = bench(tmp_path, repeats=2)
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("repeat ")]
-    assert [line.split(":")[0] for line in lines] == ["repeat 1 of 2", "repeat 2 of 2"]
-    assert times["ratio"] == pytest.approx((times["ratio_low"] + times["ratio_high"]) / 2)
-    # A quotient of two means lies between the two quotients.
-    ratio = times["plain_s"] / times["product_s"]
-    assert times["ratio_low"] * 0.999 <= ratio <= times["ratio_high"] * 1.001
+def test_bench_tells_a_line_a_repeat_and_medians_over_them(tmp_path, capsys):
+    times = bench(tmp_path, "--repeats", "2")
+    said = capsys.readouterr().out.splitlines()
+    for setting in ("T = 2, B = 10", "T = 6, B = 12"):
+        lines = [line for line in said if line.startswith(f"bench: {setting}, repeat ")]
+        assert [line.split(": ")[1].split(", ")[2] for line in lines] == [
+            "repeat 1 of 2",
+            "repeat 2 of 2",
+        ]
+    assert times["plain_s"] == pytest.approx(sum(times["arm"]["plain"]) / 2)
 
 
-@pytest.mark.parametrize("option", ["--repeats", "--threads"])
+def test_bench_scales_the_time_of_fewer_plain_models_and_says_so(tmp_path, capsys):
+    times = bench(tmp_path, "--repeats", "1", "--plain-models", "1")
+    assert (times["plain_models"], times["models"]) == (1, 2)
+    said = capsys.readouterr().out
+    assert "trained 1 of the 2 models and its times are scaled to all" in said
+    (line,) = (line for line in said.splitlines() if "T = 2, B = 10, repeat" in line)
+    trained = float(re.search(r"plain ([\d.]+) s", line)[1])
+    assert times["plain_s"] == pytest.approx(2 * trained, abs=0.0101)
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_bench_without_jax_leaves_its_fields_empty_and_says_why(
+    tmp_path, capsys, monkeypatch, installed
+):
+    monkeypatch.setattr(side_by_side, "jax_version", lambda: "0.1" if installed else None)
+    peers = "plain" if installed else "plain+jax"
+    times = bench(tmp_path, "--repeats", "1", cost_peers=peers)
+    for name in ("jax_s", "jax_compile_s", "jax_bytes", "long_jax_s", "long_jax_compile_s"):
+        assert times[name] is None
+    outcomes = {t["name"]: t["outcome"] for t in times["targets"]}
+    assert outcomes["JAX / full"] == outcomes["JAX / full, T = 6, B = 12"] == "not measured"
+    why = "as the setting cost_peers=plain asks for" if installed else 'pip install -e ".[bench]"'
+    assert why in times["jax_note"] and why in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--repeats", "--threads", "--plain-models"])
 def test_bench_refuses_none_of_something_in_a_sentence(capsys, option):
     assert main(["bench", "--profile", "quick", option, "0"]) == 2
-    assert_one_sentence(capsys.readouterr().err, "repeats and threads must be at least 1; got ")
+    said = capsys.readouterr()
+    assert_one_sentence(said.err, f"{option} must be at least 1; got 0")
+    assert said.out == ""
 
 
-@pytest.mark.parametrize("baseline", ["round_robin", "histogram"])
-def test_bench_takes_a_baseline_that_it_times_anyway(tmp_path, baseline):
-    times = bench(tmp_path, baseline=baseline, schedule="full")
-    assert times["product_s"] == times[f"product_{baseline}_s"]
+def test_bench_takes_settings_of_the_cost_with_every_profile(tmp_path, capsys, monkeypatch):
+    asked = []
+
+    def run(config, cost, *, cores, progress):
+        asked.append((config, cost, cores))
+        raise ValueError("enough")
+
+    monkeypatch.setattr(side_by_side, "run_bench", run)
+    assert main(["bench", "--set", "long_horizon=9", "--repeats", "5"]) == 1
+    ((config, cost, cores),) = asked
+    assert (cost.long_horizon, cost.cost_repeats, cost.plain_models) == (9, 5, 24)
+    assert config.epochs == 12 and cores == available_cores()
+
+
+def test_a_measurement_that_is_killed_is_told_in_a_sentence(tmp_path, capsys, monkeypatch):
+    def run(*arguments, **options):
+        raise ChildProcessError("the process that measures jax has ended early")
+
+    monkeypatch.setattr(side_by_side, "run_bench", run)
+    file = tmp_path / "bench.json"
+    assert main(["bench", "--json", str(file)]) == 1
+    assert_one_sentence(capsys.readouterr().err, "the process that measures jax has ended early")
+    assert not file.exists()
 
 
 def test_bench_writes_json_even_if_models_diverge(tmp_path):
-    assert bench(tmp_path, learning_rates=[1e30])["loss_gap"] is None
+    assert bench(tmp_path, "--repeats", "1", learning_rates=[1e30])["loss_gap"] is None
 
 
 def test_bench_refuses_a_file_that_it_cannot_write_before_it_times_anything(tmp_path, capsys):

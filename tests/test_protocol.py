@@ -15,6 +15,7 @@ from clusterdyn import arms, protocol
 from clusterdyn.artifacts import imported_sources
 from clusterdyn.comparison import Comparison, compare
 from clusterdyn.datasets import pendulum_dataset
+from clusterdyn.grids import ArmGrid, arm_grid
 from clusterdyn.mechanism import (
     EtaSquareLaw,
     MechanismCheck,
@@ -22,7 +23,7 @@ from clusterdyn.mechanism import (
     ReferenceView,
     check_mechanism,
 )
-from clusterdyn.protocol import ArmGrid, Study, arm_grid, open_study
+from clusterdyn.protocol import Study, open_study
 from clusterdyn.reference.published import published_report
 from clusterdyn.verdicts import (
     comparison_verdict,

@@ -28,12 +28,12 @@ from clusterdyn import findings
 from clusterdyn.config import StudyConfig
 from clusterdyn.display import figure_output
 from clusterdyn.figures import mechanism, training
-from clusterdyn.profiles import strict_config, study_config
+from clusterdyn.profiles import cost_config, strict_config, study_config
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.report import build as building
 from clusterdyn.report import results as results_module
 from clusterdyn.report.build import INDEX_CLAIMS, INDEX_FIGURES, STRICT_FIGURES, build_report
-from clusterdyn.report.results import report_source_hash, stale_reasons
+from clusterdyn.report.results import cost_results, report_source_hash, stale_reasons
 from clusterdyn.report.strict_results import strict_results, strict_summary
 from clusterdyn.report.svg import figure_file
 from clusterdyn.report.verify import NotebookFailure
@@ -53,6 +53,13 @@ SETTINGS = {
     "horizons": [4, 5],
     "epoch_budgets": [1, 2],
     "noise_levels": [1],
+    "sweep_populations": [1],
+    "scaling_populations": [1, 2],
+    "scaling_nodes": [4, 8],
+    "scaling_horizons": [1, 2],
+    "scaling_batch_sizes": [1, 2],
+    "scaling_sweeps": [1, 2],
+    "chunk_models": [2],
 }
 STAGES = (
     "train-full",
@@ -61,6 +68,7 @@ STAGES = (
     "mechanism-histogram",
     "strict",
     "claims",
+    "cost",
 )
 COMPUTED = (*STAGES, "learned", "learned-claims")
 NOTEBOOK_NAMES = (
@@ -71,6 +79,7 @@ NOTEBOOK_NAMES = (
     "05_schedules",
     "06_protocol",
     "07_why",
+    "08_cost",
     "09_learned",
 )
 
@@ -186,8 +195,8 @@ def figures_on(page: Path) -> list[str]:
 
 
 def settings_of(profile: str, settings: dict | None = None) -> tuple:
-    """The study's and the strict protocol's settings."""
-    return study_config(profile, settings), strict_config(profile, settings)
+    """The study's settings, the strict protocol's, and those of the cost measurements."""
+    return tuple(config(profile, settings) for config in (study_config, strict_config, cost_config))
 
 
 # What is in a report.
@@ -203,7 +212,7 @@ def test_a_report_is_an_index_a_page_a_notebook_two_json_files_and_the_figures(r
         "bench_report.json",
     }
     drawn = {name for name in names if "/" in name}
-    assert len(drawn) == 36 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
+    assert len(drawn) == 39 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
 
 
 def test_each_figure_file_is_shown_on_one_notebooks_page_and_some_lead_the_index(report):
@@ -325,14 +334,52 @@ def test_the_index_names_n_interval_and_both_p_values_of_each_strict_claim_on_it
             ]
 
 
-def test_a_profile_without_the_strict_protocol_leaves_its_place_empty(fresh):
+def test_a_profile_without_strict_protocol_and_cost_leaves_their_places_empty(fresh):
     study = open_study("reference", {}, fresh.artifacts, progress=lambda line: None)
     assert strict_results(study) is None
     assert strict_summary(study) is None
-    names = {source.stem for source in building.notebook_sources(strict=False)}
+    assert cost_results(study) is None
+    names = {source.stem for source in building.notebook_sources(strict=False, cost=False)}
     assert names == set(NOTEBOOK_NAMES[:4])
+    names = {source.stem for source in building.notebook_sources(cost=False)}
+    assert names == set(NOTEBOOK_NAMES[:7])
     with pytest.raises(ValueError, match="does not run the strict protocol; use profile full"):
         _ = study.strict
+
+
+# The cost.
+
+
+def test_page_08_tells_the_ratios_and_the_seconds_of_results_json(report):
+    cost = load(report, "results.json")["cost"]
+    page = Tables((report / "08_cost.html").read_text("utf-8"))
+    by_heading = {table[0][0]: table[1:] for table in page.tables}
+    rows = by_heading["ratio of times"]
+    for cells, target in zip(rows, cost["bench"]["targets"], strict=True):
+        ratios = target["ratios"]
+        told = [np.median(ratios), min(ratios), max(ratios)] if ratios else []
+        assert cells[0] == target["name"] and cells[-1] == target["outcome"]
+        assert cells[1:4] == ([f"{value:.3g}" for value in told] or ["—"] * 3)
+    stages = {cells[0]: cells[1] for cells in by_heading["stage"]}
+    assert set(stages) == {*STAGES, "all"}
+    for name, seconds in cost["stage_seconds"].items():
+        assert stages[name] == f"{seconds:.3g}"
+
+
+def test_ratios_and_times_of_results_json_follow_from_the_times_of_the_repeats(report):
+    bench = load(report, "results.json")["cost"]["bench"]
+    arm, targets = bench["arm"], {target["name"]: target for target in bench["targets"]}
+    full = np.array(arm["product"]["full"])
+    assert bench["product_s"] == np.median(full) and len(full) == bench["repeats"]
+    assert bench["plain_s"] == np.median(arm["plain"])
+    assert_allclose(targets["plain loop / full"]["ratios"], arm["plain"] / full)
+    assert_allclose(targets["full / bare kernels"]["ratios"], full / arm["kernels"])
+    for name, kept in (
+        ("plain loop / full", np.median(arm["plain"] / full) >= 60),
+        ("round_robin / full", np.median(arm["product"]["round_robin"] / full) <= 0.65),
+    ):
+        assert targets[name]["outcome"] == ("kept" if kept else "missed")
+    assert bench["loss_gap"] < 1e-3  # everybody trained the same models
 
 
 # The index.
@@ -423,11 +470,12 @@ def test_only_a_report_with_other_settings_says_that_it_is_no_test_of_the_publis
 def test_provenance_is_the_source_the_settings_and_the_artifacts(fresh):
     results = load(fresh.output, "results.json")
     provenance = results["provenance"]
-    config, strict = map(asdict, settings_of("quick", SETTINGS))
+    config, strict, cost = map(asdict, settings_of("quick", SETTINGS))
     assert results["config"] == json.loads(json.dumps(config))
     assert results["protocols"]["strict"]["config"] == json.loads(json.dumps(strict))
-    both = {"study": config, "strict": strict}
-    canonical = json.dumps(both, sort_keys=True, separators=(",", ":"))
+    assert results["cost"]["config"] == json.loads(json.dumps(cost))
+    every = {"study": config, "strict": strict, "cost": cost}
+    canonical = json.dumps(every, sort_keys=True, separators=(",", ":"))
     assert provenance["config_sha256"] == hashlib.sha256(canonical.encode()).hexdigest()
     assert provenance["source_sha256"] == report_source_hash()
     assert set(provenance["artifacts"]) == set(STAGES)
@@ -522,6 +570,7 @@ def test_a_fresh_report_is_not_stale_and_one_of_another_config_is(fresh):
         {**SETTINGS, "relaxation": 0.4},
         {**SETTINGS, "seeds": [1, 0]},
         {**SETTINGS, "side_test_seeds": 3},
+        {**SETTINGS, "cost_repeats": 7},
     ):
         reasons = stale_reasons(fresh.output, *settings_of("quick", other))
         assert reasons == ["it was made with other settings"]

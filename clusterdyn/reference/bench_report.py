@@ -7,7 +7,8 @@ import numpy as np
 
 from clusterdyn.comparison import compare
 from clusterdyn.config import StudyConfig
-from clusterdyn.protocol import ArmGrid, ReferenceResult, arm_grid
+from clusterdyn.grids import ArmGrid, arm_grid
+from clusterdyn.protocol import ReferenceResult
 from clusterdyn.schedules import Histogram
 from clusterdyn.verdicts import comparison_verdict, practical_verdict, system_verdict
 

@@ -45,6 +45,7 @@ INDEX_FIGURES = ("significance_differences", "training_choices")
 STRICT_FIGURES = ("strict_work", "strict_decomposition")
 INDEX_CLAIMS = ("equal_work", "decomposition")
 STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why", "09_learned")
+COST_NOTEBOOKS = ("08_cost",)
 
 
 def build_report(
@@ -87,7 +88,9 @@ def build_report(
     check_output(output)
     check_directory(root, "the artifacts")
     parameters = {"profile": profile, "settings": dict(settings), "artifacts": str(root)}
-    sources = notebook_sources(strict=study.strict_config is not None)
+    sources = notebook_sources(
+        strict=study.strict_config is not None, cost=study.cost_config is not None
+    )
     for source in sources:
         check_parameters(source, parameters)
     with staging_directory(output) as staging:
@@ -163,11 +166,12 @@ def run_notebooks(
             raise
 
 
-def notebook_sources(*, strict: bool = True) -> list[Path]:
+def notebook_sources(*, strict: bool = True, cost: bool = True) -> list[Path]:
     """The notebooks' scripts, in reading order.
 
     Args:
         strict: whether those are among them that the strict protocol's results are needed for.
+        cost: whether those are that the measured cost is needed for.
 
     Raises:
         SourceError: if there are none, as when only the package was installed.
@@ -178,7 +182,8 @@ def notebook_sources(*, strict: bool = True) -> list[Path]:
             f"there are no notebooks in {NOTEBOOKS}: a report is made from a checkout, with the "
             "package installed editable (make report does it)"
         )
-    return [source for source in sources if strict or source.stem not in STRICT_NOTEBOOKS]
+    left_out = (*(() if strict else STRICT_NOTEBOOKS), *(() if cost else COST_NOTEBOOKS))
+    return [source for source in sources if source.stem not in left_out]
 
 
 def render_index(

@@ -13,6 +13,8 @@ import jsonschema
 import numpy as np
 
 from clusterdyn.artifacts import PACKAGE
+from clusterdyn.bench.config import CostConfig
+from clusterdyn.bench.side_by_side import BenchResult
 from clusterdyn.config import StudyConfig, canonical_json
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import source_commit
@@ -39,28 +41,32 @@ def report_source_hash() -> str:
     return digest.hexdigest()
 
 
-def config_hash(config: StudyConfig, strict: StrictConfig | None = None) -> str:
-    """sha256 of the settings of the study and, where it is run, of the strict protocol."""
-    settings = {"study": dataclasses.asdict(config)}
-    if strict is not None:
-        settings["strict"] = dataclasses.asdict(strict)
+def config_hash(
+    config: StudyConfig, strict: StrictConfig | None = None, cost: CostConfig | None = None
+) -> str:
+    """sha256 of the settings of the study and of what else it holds: strict protocol and cost."""
+    parts = {"study": config, "strict": strict, "cost": cost}
+    settings = {name: dataclasses.asdict(part) for name, part in parts.items() if part is not None}
     return hashlib.sha256(canonical_json(settings).encode()).hexdigest()
 
 
 def stale_reasons(
-    report: Path, config: StudyConfig, strict: StrictConfig | None = None
+    report: Path,
+    config: StudyConfig,
+    strict: StrictConfig | None = None,
+    cost: CostConfig | None = None,
 ) -> list[str]:
     """Why a report no longer belongs to the present source and settings; empty if it does.
 
     Args:
         report: its directory.
-        config, strict: that it should have.
+        config, strict, cost: that it should have.
     """
     provenance = json.loads((report / "results.json").read_text("utf-8"))["provenance"]
     reasons = []
     if provenance["source_sha256"] != report_source_hash():
         reasons.append("package, notebooks or requirements have changed since it was made")
-    if provenance["config_sha256"] != config_hash(config, strict):
+    if provenance["config_sha256"] != config_hash(config, strict, cost):
         reasons.append("it was made with other settings")
     return reasons
 
@@ -83,16 +89,11 @@ def results_of(study: Study) -> dict[str, Any]:
     """What goes to ``results.json``, checked against its schema.
 
     Settings and provenance, scores, ledgers, statistics, the mechanism check, the agreement with
-    the published figures, and the verdicts; no learning curves and no trajectories. Numbers that
-    are not finite are null.
+    the published figures, the verdicts, and the measured cost; no learning curves and no
+    trajectories. Numbers that are not finite are null.
     """
     result, config = study.reference, study.config
     arms = (config.baseline, config.schedule)
-    stages = [
-        stage for arm in arms for stage in (study.training_stage(arm), study.mechanism_stage(arm))
-    ]
-    if study.strict_config is not None:
-        stages += [study.strict_stage(), study.inference_stage()]
     report = {
         "schema_version": SCHEMA_VERSION,
         "label": study.label,
@@ -100,8 +101,8 @@ def results_of(study: Study) -> dict[str, Any]:
         "provenance": {
             "commit": source_commit(),
             "source_sha256": report_source_hash(),
-            "config_sha256": config_hash(config, study.strict_config),
-            "artifacts": {stage.name: stage.key for stage in stages},
+            "config_sha256": config_hash(config, study.strict_config, study.cost_config),
+            "artifacts": {stage.name: stage.key for stage in study.stages()},
             "python": platform.python_version(),
             "packages": {name: metadata.version(name) for name in ("torch", "numpy", "scipy")},
             "machine": platform.machine(),
@@ -117,10 +118,35 @@ def results_of(study: Study) -> dict[str, Any]:
             "practical_verdict": result.practical_verdict,
             "mechanism_ok": int(result.mechanism_ok),
         },
+        "cost": cost_results(study),
     }
     report = jsonable(report)
     validate(report, "results")
     return report
+
+
+def cost_results(study: Study) -> dict[str, Any] | None:
+    """What was measured of the cost, and how long every stage took; None if it is not measured."""
+    if study.cost_config is None:
+        return None
+    cost = study.cost
+    return {
+        "config": dataclasses.asdict(study.cost_config),
+        "machine": cost.machine,
+        "bench": bench_results(cost.bench),
+        "scaling": cost.scaling,
+        "stage_seconds": study.stage_seconds(),
+    }
+
+
+def bench_results(bench: BenchResult) -> dict[str, Any]:
+    """A bench as JSON tells it: every field, and what follows from the ratios of its targets."""
+    told = ("ratio", "low", "high", "outcome")
+    targets = [
+        {**vars(target), **{name: getattr(target, name) for name in told}}
+        for target in bench.targets
+    ]
+    return {**vars(bench), "targets": targets}
 
 
 def reference_results(study: Study) -> dict[str, Any]:

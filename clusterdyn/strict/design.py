@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from clusterdyn.display import listed
-from clusterdyn.protocol import ArmGrid, Study
+from clusterdyn.grids import ArmGrid
+from clusterdyn.protocol import Study
 from clusterdyn.strict.arms import claim_budget
 
 

@@ -1,0 +1,44 @@
+"""The cost of training on one machine: side by side with others, and against its sizes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from clusterdyn.bench.config import CostConfig
+from clusterdyn.bench.machine import Machine
+from clusterdyn.bench.scaling import Scaling, measure_scaling
+from clusterdyn.bench.side_by_side import BenchResult, run_bench
+from clusterdyn.config import StudyConfig
+
+
+@dataclass(frozen=True)
+class Cost:
+    """All that was measured.
+
+    Attributes:
+        machine: on which.
+        bench: one arm side by side with other ways to train it.
+        scaling: growth of time and memory.
+    """
+
+    machine: Machine
+    bench: BenchResult
+    scaling: Scaling
+
+
+def measure_cost(
+    config: StudyConfig,
+    cost: CostConfig,
+    machine: Machine,
+    *,
+    progress: Callable[[str], None] = print,
+) -> Cost:
+    """Measures all of it, on the cores of this machine; nothing else should run meanwhile.
+
+    Args:
+        config: of the study.
+        cost: what is timed, and how often.
+        machine: this one.
+        progress: called with one line now and then.
+    """
+    bench = run_bench(config, cost, cores=machine.cores, progress=progress)
+    return Cost(machine, bench, measure_scaling(config, cost, progress=progress))
