@@ -18,7 +18,8 @@ from inspection import contents
 
 from clusterdyn.__main__ import main, parser
 from clusterdyn.bench import side_by_side
-from clusterdyn.execution import available_cores
+from clusterdyn.execution import LocalProcesses, WorkersLost, available_cores
+from clusterdyn.installation import DifferentInstallation
 from clusterdyn.report import build as building
 
 REPO = Path(__file__).resolve().parents[1]
@@ -224,13 +225,70 @@ def test_a_quick_report_goes_beside_the_one_to_be_read_unless_told_otherwise(
 ):
     asked = {}
 
-    def build(profile, settings, output, *, artifacts, progress):
-        asked.update(profile=profile, output=output, artifacts=artifacts)
+    def build(profile, settings, output, *, artifacts, executor, progress):
+        asked.update(profile=profile, output=output, artifacts=artifacts, executor=executor)
 
     monkeypatch.setattr(building, "build_report", build)
     assert main(["report", *arguments]) == 0
     assert (asked["output"], asked["artifacts"]) == (Path(place), None)
+    assert asked["executor"] is None  # every stage chooses for itself
     assert asked["profile"] == (arguments[1] if "--profile" in arguments else "reference")
+
+
+# Where models are trained.
+
+
+def test_workers_are_as_many_processes_as_were_asked_for(monkeypatch):
+    def build(*arguments, executor, **options):
+        assert isinstance(executor, LocalProcesses) and executor.workers == 3
+
+    monkeypatch.setattr(building, "build_report", build)
+    assert main(["report", "--workers", "3"]) == 0
+
+
+@pytest.mark.parametrize("workers", ["0", "-1", "many", "1.5", "", "٣x"])
+def test_a_number_of_workers_that_is_none_is_refused_in_a_sentence(earlier, capsys, workers):
+    before = contents(earlier)
+    assert main(["report", f"--workers={workers}", "--output", str(earlier)]) == 2
+    words = f"workers must be a whole number of at least 1; got {workers!r}"
+    assert_one_sentence(capsys.readouterr().err, words)
+    assert contents(earlier) == before
+
+
+def test_workers_and_a_scheduler_exclude_each_other(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["report", "--workers", "2", "--scheduler", "tcp://127.0.0.1:8786"])
+    assert exit_.value.code == 2
+    assert "--scheduler: not allowed with argument --workers" in capsys.readouterr().err
+
+
+def test_a_scheduler_that_is_none_is_refused_in_a_sentence(earlier, capsys):
+    pytest.importorskip("distributed", reason="needs the extra 'distributed'")
+    before = contents(earlier)
+    assert main(["report", "--scheduler", "nonsense", "--output", str(earlier)]) == 2
+    assert_one_sentence(capsys.readouterr().err, "no Dask scheduler answers at 'nonsense' (missing")
+    assert contents(earlier) == before
+
+
+def test_without_dask_a_scheduler_is_refused_with_what_to_install(earlier, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    before = contents(earlier)
+    assert main(["report", "--scheduler", "tcp://127.0.0.1:1", "--output", str(earlier)]) == 2
+    words = "which is not installed: pip install -e '.[distributed]'"
+    assert_one_sentence(capsys.readouterr().err, words)
+    assert contents(earlier) == before
+
+
+@pytest.mark.parametrize(
+    "error", [WorkersLost("3 workers died"), DifferentInstallation("a worker has PyTorch 1.0")]
+)
+def test_workers_that_fail_are_told_in_a_sentence(earlier, capsys, monkeypatch, error):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr(building, "build_report", fail)
+    assert main(["report", "--output", str(earlier)]) == 1
+    assert_one_sentence(capsys.readouterr().err, f"error: {error}\n")
 
 
 @pytest.mark.parametrize(
