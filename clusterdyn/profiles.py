@@ -44,7 +44,7 @@ _QUICK_LEARNING: dict[str, Any] = {
     "passes": 6,
     "scored_passes": 2,
     "epoch_passes": 1,
-    "edge_trajectories": 20,
+    "edge_trajectories": 10,
     "ordered_test_seeds": 2,
 }
 

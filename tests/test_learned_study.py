@@ -319,6 +319,14 @@ def test_exploration_is_judged_by_the_same_policys_models_with_and_without(resul
         assert_allclose(claim.comparison.differences, arm.test_mse - joint[claim.baseline])
 
 
+def test_the_arms_that_take_most_of_the_time_can_be_left_out():
+    few = [arm.label for arm in joint_arms(replace(LEARNING, ordered_rewards=("loss",)))]
+    assert few == [
+        "q_learning(reward=residual)", "q_learning(reward=loss)", "q_ordered(reward=loss)"
+    ]  # fmt: skip
+    assert len(joint_arms(replace(LEARNING, ordered_rewards=()))) == 2
+
+
 def test_peers_of_a_joint_arm_do_its_node_updates():
     one, _, ordered, _ = joint_arms(LEARNING)
     assert {dict(peer.changes).get("sweeps", 2) for peer in peers_of(CONFIG, one)} == {2}
@@ -347,6 +355,8 @@ def test_peers_of_a_joint_arm_do_its_node_updates():
         ({"passes": 0}, "passes must be positive; got 0"),
         ({"passes": 1.5}, "passes must be a whole number; got 1.5"),
         ({"ordered_test_seeds": 1}, "ordered_test_seeds must be at least 2"),
+        ({"ordered_rewards": ("praise",)}, "reward must be one of residual, loss; got 'praise'"),
+        ({"ordered_rewards": ("loss", "loss")}, "ordered_rewards must not repeat"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_in_a_sentence(changes, message):

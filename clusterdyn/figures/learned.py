@@ -12,7 +12,7 @@ from clusterdyn.figures.protocol import Look, draw_ratios, log_scale
 from clusterdyn.figures.style import BASELINE, IDEA, Picture, label, new_figure, spread
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import describe
-from clusterdyn.qlearning.policy import REWARDS
+from clusterdyn.qlearning.config import REWARDS
 from clusterdyn.qlearning.states import histogram_states
 from clusterdyn.qlearning.study import FrozenResult, RunTimeScore
 from clusterdyn.qlearning.tables import (

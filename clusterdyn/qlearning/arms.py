@@ -4,8 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterdyn.config import StudyConfig
-from clusterdyn.qlearning.config import QLearningConfig
-from clusterdyn.qlearning.policy import REWARDS
+from clusterdyn.qlearning.config import REWARDS, QLearningConfig
 from clusterdyn.qlearning.runs import JointRun, RetrainedRun
 from clusterdyn.strict.arms import BASELINE, Arm, at_work, nodes_per_sweep
 from clusterdyn.strict.config import StrictConfig
@@ -108,10 +107,11 @@ class RetrainedArm(JointArm):
 
 def joint_arms(learning: QLearningConfig) -> tuple[JointArm, ...]:
     """Every joint arm."""
+    kinds = [("q_learning", REWARDS), ("q_ordered", learning.ordered_rewards)]
     return tuple(
         JointArm(schedule, reward=reward, learning=learning)
-        for schedule in ("q_learning", "q_ordered")
-        for reward in REWARDS
+        for schedule, rewards in kinds
+        for reward in rewards
     )
 
 

@@ -103,7 +103,7 @@ def _rewards_beside_models(result: LearnedResult) -> list[Pair]:
     return [
         _trained(by_kind[ordered, "residual"], arm)
         for (ordered, reward), arm in by_kind.items()
-        if reward == "loss"
+        if reward == "loss" and (ordered, "residual") in by_kind
     ]
 
 

@@ -2,7 +2,15 @@
 
 from dataclasses import dataclass
 
-from clusterdyn.settings import check_positive, check_types
+from clusterdyn.settings import check_distinct, check_positive, check_types
+
+REWARDS = ("residual", "loss")
+
+
+def check_reward(reward: str) -> None:
+    """Raises ValueError for an unknown reward."""
+    if reward not in REWARDS:
+        raise ValueError(f"reward must be one of {', '.join(REWARDS)}; got {reward!r}")
 
 
 @dataclass(frozen=True)
@@ -25,9 +33,10 @@ class QLearningConfig:
         epoch_passes: learning passes after each epoch, where models are trained as well.
         edge_trajectories: of the training split, that bin edges are fitted to; all if there are
             fewer.
-        ordered_test_seeds: how many of the strict protocol's test seeds, from the first,
-            ``q_ordered`` uses where it is trained with its models, at C times the work. Its
-            learning rate is selected on as many seeds as any arm's.
+        ordered_rewards: that ``q_ordered`` is trained beside its models with. These arms take C
+            times the updates of the others, and most of the study's time.
+        ordered_test_seeds: how many of the strict protocol's test seeds, from the first, they are
+            tested on. Their learning rate is selected on as many seeds as any arm's.
     """
 
     step_size: float = 0.1
@@ -38,7 +47,8 @@ class QLearningConfig:
     passes: int = 40
     scored_passes: int = 4
     epoch_passes: int = 4
-    edge_trajectories: int = 100
+    edge_trajectories: int = 20
+    ordered_rewards: tuple[str, ...] = ("residual", "loss")
     ordered_test_seeds: int = 12
 
     def __post_init__(self) -> None:
@@ -55,6 +65,9 @@ class QLearningConfig:
                 "ordered_test_seeds must be at least 2 to form pairs; got "
                 f"{self.ordered_test_seeds}"
             )
+        for reward in self.ordered_rewards:
+            check_reward(reward)
+        check_distinct("ordered_rewards", self.ordered_rewards)
         if self.step_size > 1:
             raise ValueError(f"step_size must lie in (0, 1]; got {self.step_size:g}")
         if not 0 <= self.discount < 1:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from clusterdyn.graph import Partition
 from clusterdyn.model import BoundCell, MessagePassingCell
-from clusterdyn.qlearning.config import QLearningConfig
+from clusterdyn.qlearning.config import QLearningConfig, check_reward
 from clusterdyn.qlearning.learner import best_value, learn
-from clusterdyn.qlearning.policy import Policy, check_reward, untrained_policy
+from clusterdyn.qlearning.policy import Policy, untrained_policy
 from clusterdyn.qlearning.schedules import QLearned, learned_schedule
 from clusterdyn.qlearning.states import quantile_edges
 from clusterdyn.schedules import Schedule

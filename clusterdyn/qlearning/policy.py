@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from clusterdyn.graph import Graph, Partition
+from clusterdyn.qlearning.config import check_reward
 from clusterdyn.qlearning.states import state_count
 
-REWARDS = ("residual", "loss")
 FORMAT = "clusterdyn policy 1"
 
 
@@ -143,12 +143,6 @@ def untrained_policy(
         values=np.zeros(shape),
         visits=np.zeros(shape, dtype=np.int64),
     )
-
-
-def check_reward(reward: str) -> None:
-    """Raises ValueError for an unknown reward."""
-    if reward not in REWARDS:
-        raise ValueError(f"reward must be one of {', '.join(REWARDS)}; got {reward!r}")
 
 
 def load_policy(path: str | Path) -> Policy:

@@ -23,9 +23,9 @@ from clusterdyn.qlearning.arms import (
     joint_arms,
     peers_of,
 )
-from clusterdyn.qlearning.config import QLearningConfig
+from clusterdyn.qlearning.config import REWARDS, QLearningConfig
 from clusterdyn.qlearning.learning import Learned
-from clusterdyn.qlearning.policy import REWARDS, Policy, untrained_policy
+from clusterdyn.qlearning.policy import Policy, untrained_policy
 from clusterdyn.qlearning.runs import (
     FrozenPolicy,
     FrozenRun,
