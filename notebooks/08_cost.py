@@ -18,7 +18,8 @@
 # A population of models is trained side by side, with a gradient written by hand. It is timed
 # against a plain loop that trains one model at a time with PyTorch's own gradient, against the same
 # training in JAX, and against the bare kernels: the matrix products and activations of the full
-# sweep, and nothing else. All train the same models on the same data, in turn, in one run.
+# sweep, and nothing else. They take turns in one run, and the first three train the same models on
+# the same data.
 
 # %% tags=["parameters"]
 profile = "full"  # quick or full; reference does not measure the cost
