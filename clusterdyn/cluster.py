@@ -42,7 +42,7 @@ def dask_executor(address: str, progress: Callable[[str], None] = print) -> Iter
             "a Dask cluster needs the package distributed, which is not installed: "
             "pip install -e '.[distributed]'"
         ) from error
-    with _quiet("distributed"):
+    with _quiet("distributed", "tornado"):
         _check_answer(address, distributed)
         with distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False) as client:
             _Watch(client, address, progress)
@@ -173,9 +173,9 @@ def _counted(number: int, noun: str) -> str:
 
 
 @contextmanager
-def _quiet(package: str) -> Iterator[None]:
-    """Keeps a package's log off the terminal; failures are raised anyway."""
-    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == package]
+def _quiet(*packages: str) -> Iterator[None]:
+    """Keeps packages' logs off the terminal; failures are raised anyway."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in packages]
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

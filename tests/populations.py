@@ -61,9 +61,9 @@ class Log(ArtifactStore):
         object.__setattr__(self, "lines", lines)
         object.__setattr__(self, "at_first", at_first)
 
-    def keep(self, stage, result) -> None:
+    def keep(self, stage, result, seconds) -> None:
         first = not self.kept
-        super().keep(stage, result)
+        super().keep(stage, result, seconds)
         if first:
             self.at_first()
 

@@ -270,8 +270,8 @@ def test_a_worker_of_another_installation_refuses_and_says_what_differs(changes,
 def test_a_worker_of_the_same_installation_trains():
     run = small_runs()[0]
     trained = train_chunk(run, Installation.here())
-    assert_array_equal(trained.population.seeds, [0, 0, 1, 1])
-    assert trained.seconds >= trained.population.seconds > 0
+    assert_array_equal(trained.result.seeds, [0, 0, 1, 1])
+    assert trained.seconds >= trained.result.seconds > 0
     assert trained.instructions == instruction_set()
 
 
