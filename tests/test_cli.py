@@ -81,7 +81,7 @@ REFUSALS = {
     ),
     "an unknown setting": (
         ["--set", "relaxtion=0.4"],
-        "unknown setting 'relaxtion'; the settings are nodes, channels, clusters, partition",
+        "unknown setting 'relaxtion'; the settings are graph, nodes, channels, clusters, partition",
     ),
     "a wrong type": (["--set", "epochs=many"], "epochs must be a whole number; got 'many'"),
     "a fraction of a sweep": (["--set", "sweeps=2.5"], "sweeps must be a whole number; got 2.5"),
