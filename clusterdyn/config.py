@@ -14,6 +14,9 @@ from clusterdyn.settings import check_distinct, check_positive, check_seeds, che
 from clusterdyn.training import TrainingConfig
 
 
+LARGEST_NODES = 65_536  # four times as many as have been trained; far more would fill any memory
+
+
 @dataclass(frozen=True)
 class StudyConfig:
     """All that a result depends on. The defaults are the ``reference`` profile.
@@ -104,6 +107,8 @@ class StudyConfig:
                 raise ValueError(
                     f"{name} must be at least 2, since {why}; got {getattr(self, name)}"
                 )
+        if self.nodes > LARGEST_NODES:
+            raise ValueError(f"nodes must be at most {LARGEST_NODES}; got {self.nodes}")
         if self.batch_size > self.train_trajectories:
             raise ValueError(
                 f"batch_size must not exceed train_trajectories ({self.train_trajectories}); "

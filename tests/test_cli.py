@@ -83,6 +83,7 @@ REFUSALS = {
         ["--set", "relaxtion=0.4"],
         "unknown setting 'relaxtion'; the settings are graph, nodes, channels, clusters, partition",
     ),
+    "too many nodes": (["--set", "nodes=65537"], "nodes must be at most 65536; got 65537"),
     "a wrong type": (["--set", "epochs=many"], "epochs must be a whole number; got 'many'"),
     "a fraction of a sweep": (["--set", "sweeps=2.5"], "sweeps must be a whole number; got 2.5"),
     "a relaxation above 1": (
@@ -388,7 +389,7 @@ def test_ctrl_c_while_the_program_still_starts_is_one_sentence_and_130(earlier, 
 def test_settings_that_do_not_fit_in_memory_are_told_in_a_sentence(earlier, capsys):
     before = contents(earlier)
     # A matrix of that many rows and columns exceeds what can be addressed at all.
-    assert main(["report", "--output", str(earlier), "--set", "nodes=10000000"]) == 1
+    assert main(["report", "--output", str(earlier), "--set", "channels=10000000"]) == 1
     assert_one_sentence(capsys.readouterr().err, "more memory than there is (Unable to allocate")
     assert contents(earlier) == before
 
