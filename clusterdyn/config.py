@@ -13,7 +13,6 @@ from clusterdyn.schedules import SCHEDULES, make_schedule
 from clusterdyn.settings import check_distinct, check_positive, check_seeds, check_types
 from clusterdyn.training import TrainingConfig
 
-
 LARGEST_NODES = 65_536  # four times as many as have been trained; far more would fill any memory
 
 
