@@ -81,6 +81,7 @@ def _assumed(config: StudyConfig) -> list[Setting]:
         "sweeps a time step K": config.sweeps,
         "relaxation factor η": config.relaxation,
         "hidden state": "h = 0 at the start, carried over time steps",
+        "graph": config.graph,
         "partition": config.partition,
     }
     schedules = _histograms(config)

@@ -505,7 +505,8 @@ def test_every_setting_of_the_study_is_said_to_be_published_fitted_or_assumed():
     elsewhere = {"partition_seed", "minibatch_stream", "baseline", "schedule", "device"}
     told = " ".join(findings.origins().values())
     changes = {
-        "nodes": 32, "channels": 7, "clusters": 8, "partition": "strided", "bins": 9, "sweeps": 11,
+        "graph": "complete", "nodes": 32, "channels": 7, "clusters": 8, "partition": "strided",
+        "bins": 9, "sweeps": 11,
         "relaxation": 0.77, "horizon": 13, "train_trajectories": 333, "validation_trajectories": 77,
         "test_trajectories": 99, "batch_size": 17, "epochs": 14, "learning_rates": (0.07,),
         "clip_norm": 0.33, "seeds": (3, 9), "baseline_grid_seeds": 3, "dtype": "float64",
