@@ -26,6 +26,14 @@ distributed = pytest.importorskip(
 REPO = Path(__file__).resolve().parents[1]
 
 
+def _address(file: Path) -> str | None:
+    """The address in a scheduler's file; None as long as it is not there or not yet written."""
+    try:
+        return json.loads(file.read_text())["address"]
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
 class LocalCluster:
     """A scheduler and workers as they are started by hand, each a process of its own."""
 
@@ -34,7 +42,7 @@ class LocalCluster:
         self.processes: list[subprocess.Popen] = []
         file = folder / "scheduler.json"
         self.scheduler = self._start("dask_scheduler", "--port", "0", "--scheduler-file", str(file))
-        self.address = wait_for(lambda: file.exists() and json.loads(file.read_text())["address"])
+        self.address = wait_for(lambda: _address(file))
 
     def _start(self, command: str, *arguments: str, source: Path = REPO) -> subprocess.Popen:
         # Other ports than the usual ones, which somebody may be using.
