@@ -127,7 +127,7 @@ class RolloutGradient:
             self.plan.inputs[:, 0, :, :p] = states[:, :, 0]
             self.plan.inputs[:, :-1, :, p:-1] = controls.transpose(1, 2)
             self.targets = states[:, :, 1:]
-            activity, masks = self._forward(generators)
+            activity, masks = self.forward(generators)
             predictions = self.plan.inputs[:, 1:, :, :p]  # (S, T, B, p)
             torch.sub(predictions, self.targets.transpose(1, 2), out=self.plan.errors)
             loss = self.plan.errors.square().mean(dim=(1, 2, 3))
@@ -161,10 +161,17 @@ class RolloutGradient:
         """Values with their channels along a dimension in another order, if it is another."""
         return values if self.plan.in_order else values.index_select(dim, places)
 
-    def _forward(
+    def forward(
         self, generators: Sequence[np.random.Generator]
     ) -> tuple[list[Tensor], list[Tensor | None]]:
-        """Fills the buffers; returns the active clusters and the mask of each update."""
+        """The forward pass alone, with the weights, inputs and targets that are laid out.
+
+        Args:
+            generators: one a model.
+
+        Returns:
+            The choice and the mask of each update.
+        """
         schedule, drive = self.schedule, self.plan.buffers.drive
         choice_state = schedule.start(generators, drive.shape[1])
         activity, masks = [], []

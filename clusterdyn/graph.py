@@ -8,6 +8,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
+DENSE_CHANNELS = 1024  # hidden states up to this long are mapped by one dense matrix
 DENSE_DEGREE = 32  # neighbours a node from which a dense product is faster
 
 

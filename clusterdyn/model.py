@@ -12,9 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph, NeighbourSum
-
-DENSE_CHANNELS = 1024  # hidden states up to this long are multiplied by one dense matrix a model
+from clusterdyn.graph import DENSE_CHANNELS, Graph, NeighbourSum
 
 
 def recurrent_entries(

@@ -276,6 +276,8 @@ class Study:
         stages += [self.mechanism_stage(arm) for arm in arms]
         if self.strict_config is not None:
             stages += [self.strict_stage(), self.inference_stage()]
+        if self.learning_config is not None:
+            stages += [self.learned.stage, self.learned.claims_stage]
         if self.cost_config is not None:
             stages.append(self.cost_stage())
         return stages

@@ -14,17 +14,21 @@ from clusterdyn.artifacts import ArtifactStore
 from clusterdyn.datasets import Trajectories
 from clusterdyn.execution import process_pool, train_all
 from clusterdyn.graph import ring
+from clusterdyn.graphs import make_graph
 from clusterdyn.profiles import learning_config, strict_config, study_config
 from clusterdyn.qlearning import runs as learning_runs
 from clusterdyn.qlearning.arms import JointArm, joint_arms, peers_of
 from clusterdyn.qlearning.claims import FAMILIES, learned_claims
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.policy import untrained_policy
-from clusterdyn.qlearning.runs import FrozenRun, JointRun, RetrainedRun, policy_schedule, run_frozen
+from clusterdyn.qlearning.runs import FrozenRun, JointRun, RetrainedRun, policy_schedule
+from clusterdyn.qlearning.schedules import learned_schedule
 from clusterdyn.qlearning.study import run_learned
 from clusterdyn.stats import holm
+from clusterdyn.strict import study as strict_study
 from clusterdyn.strict.arms import Arm
 from clusterdyn.strict.selection import select_rates
+from clusterdyn.strict.study import run_under
 from clusterdyn.sweeps import ledger, rollout
 from clusterdyn.training import schedule_generators, stack_split, train_population
 
@@ -86,7 +90,7 @@ def changed_split(monkeypatch, split: str, change) -> None:
         part = Trajectories(change(part.states), change(part.controls))
         return dataclasses.replace(dataset, **{split: part})
 
-    for module in (study_arms, learning_runs):
+    for module in (study_arms, learning_runs, strict_study):
         monkeypatch.setattr(module, "study_dataset", other)
 
 
@@ -224,10 +228,24 @@ def test_a_random_order_is_that_of_an_untrained_table(store, result):
     blank = untrained_policy(
         ring(8), study_partition(CONFIG), CONFIG.bins, np.array(STRICT.test_seeds), ordered=True
     )
-    mse, book = run_frozen(run, population, policy_schedule(CONFIG, blank), frozen.sweeps)
+    mse, book = run_under(run, population, policy_schedule(CONFIG, blank), sweeps=frozen.sweeps)
     (peer,) = (peer for peer in frozen.peers if peer.label == "random order")
     assert_array_equal(peer.test_mse, mse)
     assert (book.largest_age == 0).all()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_policy_sees_the_disagreement_of_the_studys_own_graph(store, ordered):
+    config = replace(CONFIG, graph="complete", seeds=(5, 6), learning_rates=(0.01,))
+    base = TrainingRun(config, "full")
+    run = FrozenRun(base, ordered, "residual", 2, LEARNING, store.root)
+    found, population = (train_all([each], store)[each] for each in (run, base))
+    schedule = learned_schedule(
+        study_partition(config), make_graph("complete", 8), found.learned.policy
+    )
+    assert_array_equal(found.test_mse, run_under(base, population, schedule, sweeps=2)[0])
+    with pytest.raises(ValueError, match="does not fit the graph 'ring'"):
+        learned_schedule(study_partition(config), ring(8), found.learned.policy)
 
 
 def test_every_policy_is_learned_in_every_setting_and_beside_models(result):

@@ -6,6 +6,7 @@ from clusterdyn.bench.scaling import Scaling
 from clusterdyn.bench.side_by_side import BenchResult
 from clusterdyn.bench.tables import MEBIBYTE, SIZES, exponent
 from clusterdyn.bench.targets import Target
+from clusterdyn.execution import training_cost
 from clusterdyn.protocol import Study
 
 MILLION = 10**6  # models
@@ -41,7 +42,8 @@ def machine(study: Study) -> str:
 
 
 def _speed(bench: BenchResult) -> str:
-    hours = bench.product_s / bench.models * MILLION / 3600
+    each = bench.product_s * bench.cores / bench.models  # on one core
+    hours = training_cost(each, MILLION, bench.cores).hours
     return (
         f"**Speed.** One arm, {bench.models} models of {bench.steps} optimiser steps, takes "
         f"{bench.product_s:.3g} s with the full sweep, {1e3 * bench.product_s / bench.models:.3g} "

@@ -91,8 +91,7 @@ class SingleSweeps:
         states = self._made_up(population, batch, 2, cell.state_size)
         controls = self._made_up(population, batch, 1, cell.control_size)
         gradient(parameters, states, controls, [])  # lays out the weights
-        # The forward pass by itself is no part of what the trainer offers.
-        return torch.no_grad()(lambda: gradient._forward([]))
+        return torch.no_grad()(lambda: gradient.forward([]))
 
     def _rolled(self, population: int) -> Callable[[], object]:
         config, batch = self.config, self.config.batch_size

@@ -1,25 +1,31 @@
 """What the study of learned schedules computes, each run kept as an artifact."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from clusterdyn.arms import TrainingRun, message_passing_cell, study_dataset, study_partition
+from clusterdyn.arms import (
+    TrainingRun,
+    message_passing_cell,
+    study_dataset,
+    study_graph,
+    study_partition,
+)
 from clusterdyn.artifacts import ArtifactStore, Stage
 from clusterdyn.config import StudyConfig
-from clusterdyn.graph import ring
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.joint import LearnsBeside
 from clusterdyn.qlearning.learning import Learned, learn_policy
 from clusterdyn.qlearning.policy import Policy, untrained_policy
 from clusterdyn.qlearning.schedules import learned_schedule
 from clusterdyn.schedules import Schedule
+from clusterdyn.strict.study import run_under
 from clusterdyn.sweeps import Ledger
 from clusterdyn.threads import torch_threads
-from clusterdyn.training import TrainedPopulation, evaluate, stack_split, train_population
+from clusterdyn.training import TrainedPopulation, stack_split, train_population
 
 Progress = Callable[[str], None] | None
 
@@ -52,8 +58,24 @@ class JointPopulation:
     policy: Policy
 
 
+class _WholeRun:
+    """A run that is one chunk."""
+
+    config: StudyConfig
+
+    @property
+    def chunks(self) -> tuple[Any, ...]:
+        """Itself: it is not cut."""
+        return (self,)
+
+    @property
+    def models(self) -> int:
+        """S."""
+        return len(self.config.seeds) * len(self.config.learning_rates)
+
+
 @dataclass(frozen=True)
-class FrozenRun:
+class FrozenRun(_WholeRun):
     """A policy learned on the models of a training run.
 
     Attributes:
@@ -72,11 +94,6 @@ class FrozenRun:
     artifacts: Path
 
     result_type: ClassVar[type] = FrozenPolicy
-
-    @property
-    def chunks(self) -> tuple[Any, ...]:
-        """Itself: it is not cut."""
-        return (self,)
 
     @property
     def models(self) -> int:
@@ -127,12 +144,12 @@ class FrozenRun:
                 config=self.learning,
             )
         schedule = policy_schedule(config, learned.policy)
-        mse, book = run_frozen(self.base, population, schedule, self.sweeps)
+        mse, book = run_under(self.base, population, schedule, sweeps=self.sweeps)
         return FrozenPolicy(learned, mse, book)
 
 
 @dataclass(frozen=True)
-class JointRun:
+class JointRun(_WholeRun):
     """Models and their policies trained in turn.
 
     Attributes:
@@ -147,16 +164,6 @@ class JointRun:
     learning: QLearningConfig
 
     result_type: ClassVar[type] = JointPopulation
-
-    @property
-    def chunks(self) -> tuple[Any, ...]:
-        """Itself: it is not cut."""
-        return (self,)
-
-    @property
-    def models(self) -> int:
-        """S."""
-        return len(self.config.seeds) * len(self.config.learning_rates)
 
     @property
     def updates(self) -> int:
@@ -182,7 +189,7 @@ class JointRun:
         config = self.config
         seeds = np.repeat(config.seeds, len(config.learning_rates))
         blank = untrained_policy(
-            ring(config.nodes),
+            study_graph(config),
             study_partition(config),
             config.bins,
             seeds,
@@ -203,7 +210,7 @@ class JointRun:
 
 
 @dataclass(frozen=True)
-class RetrainedRun:
+class RetrainedRun(_WholeRun):
     """Models trained anew, without exploration, under the tables that a joint run has left.
 
     Attributes:
@@ -219,16 +226,6 @@ class RetrainedRun:
     artifacts: Path
 
     result_type: ClassVar[type] = TrainedPopulation
-
-    @property
-    def chunks(self) -> tuple[Any, ...]:
-        """Itself: it is not cut."""
-        return (self,)
-
-    @property
-    def models(self) -> int:
-        """S."""
-        return len(self.config.seeds) * len(self.config.learning_rates)
 
     @property
     def updates(self) -> int:
@@ -256,33 +253,7 @@ class RetrainedRun:
 
 def policy_schedule(config: StudyConfig, policy: Policy) -> Schedule:
     """The greedy schedule that follows a policy."""
-    return learned_schedule(study_partition(config), ring(config.nodes), policy)
-
-
-def run_frozen(
-    base: TrainingRun, population: TrainedPopulation, schedule: Schedule, sweeps: int
-) -> tuple[np.ndarray, Ledger]:
-    """Test MSE (S,) of trained models under a schedule, and what it did there.
-
-    Args:
-        base: trained the models, at one learning rate.
-        population: the models.
-        schedule: at run time.
-        sweeps: K at run time.
-    """
-    config = replace(base.config, sweeps=sweeps)
-    training = config.training()
-    datasets = [study_dataset(config, seed) for seed in config.seeds]
-    with torch_threads(1):
-        mse, book = evaluate(
-            message_passing_cell(config),
-            training.tensor(population.parameters),
-            schedule,
-            *stack_split(datasets, "test", training),
-            config.seeds,
-            training,
-        )
-    return mse.double().cpu().numpy(), book
+    return learned_schedule(study_partition(config), study_graph(config), policy)
 
 
 def _policy_name(ordered: bool) -> str:

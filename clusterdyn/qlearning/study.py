@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from clusterdyn.arms import TrainingRun, arm_schedule, study_dataset, study_partition
+from clusterdyn.arms import (
+    TrainingRun,
+    arm_schedule,
+    study_dataset,
+    study_graph,
+    study_partition,
+)
 from clusterdyn.artifacts import ArtifactStore
 from clusterdyn.config import StudyConfig
 from clusterdyn.execution import train_all
-from clusterdyn.graph import ring
 from clusterdyn.qlearning.arms import (
     ALL_A_SWEEP,
     ONE_A_SWEEP,
@@ -32,13 +37,12 @@ from clusterdyn.qlearning.runs import (
     JointPopulation,
     JointRun,
     policy_schedule,
-    run_frozen,
 )
 from clusterdyn.schedules import Schedule
 from clusterdyn.strict.arms import BASELINE, Arm
 from clusterdyn.strict.config import StrictConfig
 from clusterdyn.strict.selection import select_rates
-from clusterdyn.strict.study import ArmResult, arm_result
+from clusterdyn.strict.study import ArmResult, arm_result, run_under
 from clusterdyn.strict.yardsticks import persistence
 from clusterdyn.sweeps import Ledger
 from clusterdyn.training import TrainedPopulation
@@ -259,7 +263,7 @@ def _frozen_result(
             for policy in policies
         ),
         peers=tuple(
-            _score(name, schedule, *run_frozen(base, results[base], schedule, count), base)
+            _score(name, schedule, *run_under(base, results[base], schedule, sweeps=count), base)
             for name, schedule, count in _peers(setting, base)
         ),
     )
@@ -272,7 +276,7 @@ def _peers(setting: FrozenSetting, base: TrainingRun) -> list[tuple[str, Schedul
     peers.append((BASELINE, arm_schedule(config, BASELINE), config.sweeps))
     if not setting.spread:
         peers += [(name, arm_schedule(config, name), config.sweeps) for name in ALL_A_SWEEP]
-        graph, partition = ring(config.nodes), study_partition(config)
+        graph, partition = study_graph(config), study_partition(config)
         blank = untrained_policy(
             graph, partition, config.bins, np.array(config.seeds), ordered=True
         )

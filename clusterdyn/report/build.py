@@ -96,12 +96,10 @@ def build_report(
     with staging_directory(output) as staging:
         say(f"report: {study.label}; {len(sources)} notebooks; to {output}")
         # Computed here, so that the terminal shows the work and no notebook waits for another's.
-        files = {
-            "bench_report.json": dump(bench_report_of(study)),
-            "results.json": dump(results := results_of(study)),
-        }
+        files = {"bench_report.json": dump(bench_report_of(study))}
         if study.learning_config is not None:
-            _ = study.learned.claims
+            _ = study.inference, study.learned.claims
+        files["results.json"] = dump(results := results_of(study))
         with tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch:
             executed = run_notebooks(
                 sources, parameters, workdir=Path(scratch), failed_dir=root / "failed", progress=say

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph, NeighbourSum, Partition
-from clusterdyn.schedules.base import DENSE_CHANNELS, Schedule, SweepView
+from clusterdyn.graph import DENSE_CHANNELS, Graph, NeighbourSum, Partition
+from clusterdyn.schedules.base import Schedule, SweepView
 
 TIES = ("lowest", "random", "oldest")
 NORMS = ("l2", "max", "mean")

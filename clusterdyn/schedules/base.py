@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Partition
+from clusterdyn.graph import DENSE_CHANNELS, Partition
 
-DENSE_CHANNELS = 1024  # hidden states up to this long are summed by one dense product
 NextLoss = Callable[[Tensor], Tensor]
 
 

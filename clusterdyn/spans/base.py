@@ -17,6 +17,7 @@ A product's output must be one contiguous block, or PyTorch loops over the model
 for the gradient of the weights is population-first, so that all updates of a span are one product.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -96,7 +97,7 @@ class _Layout:
             self.matrix.mul_(self._strengths)
 
 
-class Span:
+class Span(ABC):
     """A range of channels, what its updates keep, and the weights between it and its sources.
 
     Args:
@@ -165,9 +166,9 @@ class Span:
         owners = (self, self._forward, self._backward)
         return [v for owner in owners for v in vars(owner).values() if isinstance(v, Tensor)]
 
+    @abstractmethod
     def update(self, number: int, buffers: Buffers) -> Update:
         """Plans one of the span's updates."""
-        raise NotImplementedError
 
 
 def runs(places: np.ndarray) -> list[tuple[slice, slice]]:

@@ -11,6 +11,7 @@ from clusterdyn.arms import TrainingRun, arm_schedule, message_passing_cell, stu
 from clusterdyn.artifacts import ArtifactStore
 from clusterdyn.config import StudyConfig
 from clusterdyn.execution import train_all
+from clusterdyn.schedules import Schedule
 from clusterdyn.strict.arms import (
     BASELINE,
     COMPARED,
@@ -26,6 +27,7 @@ from clusterdyn.strict.config import StrictConfig
 from clusterdyn.strict.selection import Selection, select_rates
 from clusterdyn.strict.sweep_choices import WATCHED, SweepChoices, sweep_choices
 from clusterdyn.strict.yardsticks import linear_rollout, persistence
+from clusterdyn.sweeps import Ledger
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation, evaluate, stack_split
 
@@ -164,15 +166,14 @@ def run_strict(
     )
     core = [Arm(name) for name in CORE]
     tests = [study_dataset(config, seed) for seed in strict.test_seeds]
-    matrix = [
-        [_scores_under(runs[Arm(name)], populations, other) for other in COMPARED]
-        for name in COMPARED
-    ]
+
+    def scores(arm: Arm, schedule: str, **changes: float) -> np.ndarray:
+        built = arm_schedule(replace(config, **changes), schedule)
+        return run_under(runs[arm], populations[runs[arm]], built, **changes)[0]
+
+    matrix = [[scores(Arm(name), other) for other in COMPARED] for name in COMPARED]
     relaxed = [
-        [
-            _scores_under(runs[arm], populations, arm.schedule, relaxation=eta)
-            for eta in strict.test_relaxations
-        ]
+        [scores(arm, arm.schedule, relaxation=eta) for eta in strict.test_relaxations]
         for arm in core
     ]
     return StrictResult(
@@ -228,23 +229,31 @@ def arm_result(
     )
 
 
-def _scores_under(
-    run: TrainingRun,
-    populations: dict[TrainingRun, TrainedPopulation],
-    schedule: str,
-    **changes: float,
-) -> np.ndarray:
-    """(n,): test MSE of a trained arm when it is run under another schedule or eta."""
+def run_under(
+    run: TrainingRun, population: TrainedPopulation, schedule: Schedule, **changes: float
+) -> tuple[np.ndarray, Ledger]:
+    """Trained models on the test split under a schedule that they may not have been trained with.
+
+    Args:
+        run: trained the models, at one learning rate.
+        population: the models.
+        schedule: at run time.
+        changes: fields of ``StudyConfig`` that are others at run time, such as ``sweeps``.
+
+    Returns:
+        Test MSE (n,), float64, infinity where it is not finite; and what the schedule did.
+    """
     config = replace(run.config, **changes)
     datasets = [study_dataset(config, seed) for seed in config.seeds]
     training = config.training()
     with torch_threads(1):
-        scores, _ = evaluate(
+        scores, book = evaluate(
             message_passing_cell(config),
-            training.tensor(populations[run].parameters),
-            arm_schedule(config, schedule),
+            training.tensor(population.parameters),
+            schedule,
             *stack_split(datasets, "test", training),
             config.seeds,
             training,
         )
-    return torch.nan_to_num(scores.double(), nan=torch.inf, posinf=torch.inf).cpu().numpy()
+    scores = torch.nan_to_num(scores.double(), nan=torch.inf, posinf=torch.inf)
+    return scores.cpu().numpy(), book
