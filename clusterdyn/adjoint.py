@@ -97,7 +97,8 @@ class RolloutGradient:
         """Memory of all buffers that are made once, in bytes."""
         plan = self.plan
         tensors = [value for span in plan.spans.values() for value in span.tensors()]
-        tensors += [step.update.proposal for time in plan.time_steps for step in time.steps]
+        for step in (step for time in plan.time_steps for step in time.steps):
+            tensors += [step.update.proposal, *([] if step.chosen is None else [step.chosen])]
         for owner in (self, plan, plan.buffers):
             tensors += [value for value in vars(owner).values() if isinstance(value, Tensor)]
         storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors}
@@ -189,7 +190,7 @@ class RolloutGradient:
                 if active is None:
                     view = _GateView(self, step, t)
                     active, choice_state = schedule.choose(view, choice_state)
-                    mask = self.plan.mask(active)
+                    mask = self.plan.mask(active, step.chosen)
                 gate = self._relax(update, mask, next(gates_after))
                 activity.append(active)
                 masks.append(mask)

@@ -36,12 +36,15 @@ class Step:
         active: the clusters that it moves, bool (C,), or None if the schedule chooses as it goes.
         mask: which channels it moves, (n d,), as ``RolloutPlan.mask`` gives it; None if all of
             the span, or if the schedule chooses as it goes.
+        chosen: where the mask of a schedule that chooses as it goes is kept, (S, B, n d): fresh
+            memory at every update would cost more than the mask itself.
         sweep, number: of the sweep in its time step, and of the update in that sweep.
     """
 
     update: Update
     active: Tensor | None
     mask: Tensor | None
+    chosen: Tensor | None
     sweep: int
     number: int
 
@@ -174,7 +177,8 @@ class RolloutPlan:
             update = self.spans[key].update(placed[key], self.buffers)
             placed[key] += 1
             sweep, number = divmod(place % (sweeps * per_sweep), per_sweep)
-            steps.append(Step(update, active, mask, sweep, number))
+            chosen = torch.empty_like(self.buffers.drive) if active is None else None
+            steps.append(Step(update, active, mask, chosen, sweep, number))
         # Where u stands before the next update; a dense product of all channels hears it in place.
         self.gates_after = [step.update.gate for step in steps[1:]] + [self.buffers.gate]
         size = sweeps * per_sweep
@@ -215,12 +219,20 @@ class RolloutPlan:
             return slice(int(moved[0]), int(moved[-1]) + 1), None
         return slice(0, self.cell.hidden_size), mask
 
-    def mask(self, choice: Tensor) -> Tensor:
+    def mask(self, choice: Tensor, out: Tensor | None = None) -> Tensor:
         """How far each hidden channel moves in a choice: (n d,) or (S, B, n d).
 
         In units of ``carried``: w for a schedule that chooses as it goes, and else 1 or 0.
+
+        Args:
+            choice: as ``Schedule.choose`` returns it.
+            out: where a mask (S, B, n d) is put; the one of all trajectories is new.
         """
         check_choice(self.schedule, choice)
+        choice = choice.to(self.membership.device)
+        if choice.ndim == 1:
+            return choice.to(self.membership) @ self.membership
         if choice.dtype == torch.int64:
-            return self.membership.index_select(0, choice.flatten()).view(*choice.shape, -1)
-        return choice.to(self.membership) @ self.membership
+            torch.index_select(self.membership, 0, choice.flatten(), out=out.flatten(0, 1))
+            return out
+        return torch.matmul(choice.to(self.membership), self.membership, out=out)

@@ -119,7 +119,7 @@ def rollout(
                         next_loss = partial(losses_ahead, cell.readout, target, seen, labels)
                     view = SweepView(seen, proposal.detach(), time_step, sweep, update, next_loss)
                     choice, choice_state = schedule.choose(view, choice_state)
-                    active = active_clusters(schedule, choice)
+                    active = active_clusters(schedule, choice).to(labels.device)
                     active_nodes = active[..., labels].unsqueeze(-1)
                 hidden = relax(hidden, proposal, active_nodes, relaxation)
                 activity.append(active)

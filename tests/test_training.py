@@ -694,7 +694,9 @@ def test_memory_of_a_gradient_grows_with_models_and_updates(name, nodes):
 
     per_update = 10 * nodes * CHANNELS * 4  # bytes of one u, of all channels
     moved = 1 / 3 if name == "round_robin" else 1
-    # At the least r, c_q and what was heard; at the most tiles hear half as much again.
+    # At the least r, c_q and what was heard; at the most tiles hear half as much again. Where the
+    # schedule chooses as it goes its choice is kept, too.
+    kept = 3 * moved + (name == "histogram")
     grown = (size(2, 12) - size(2, 4)) / (2 * 24) / per_update
-    assert 3 * moved <= grown < 3 * moved + 1.5
+    assert kept <= grown < kept + 1.5
     assert size(8, 4) == pytest.approx(4 * size(2, 4), rel=0.2)

@@ -13,10 +13,10 @@ SHARES = ("trajectory", "batch", "always")
 _AT_ONCE = 64  # draws taken from a generator together
 
 
-def _rows(blocks: Iterator[np.ndarray]) -> Iterator[Tensor]:
-    """(S, B) after (S, B), from blocks (draws, S, B)."""
+def _rows(blocks: Iterator[np.ndarray], batch: int) -> Iterator[Tensor]:
+    """(S, B) after (S, B), from blocks (draws, S, B) or (draws, S, 1)."""
     for block in blocks:
-        yield from torch.as_tensor(block).unbind(0)
+        yield from torch.as_tensor(block).expand(-1, -1, batch).unbind(0)
 
 
 class RandomCluster(Schedule):
@@ -41,7 +41,7 @@ class RandomCluster(Schedule):
             seeds = [g.bit_generator.seed_seq.entropy for g in generators]
             generators = [np.random.default_rng([*np.atleast_1d(s), 1]) for s in seeds]
         width = batch if self.share == "trajectory" else 1
-        return _rows(self._blocks(generators, width))
+        return _rows(self._blocks(generators, width), batch)
 
     def _blocks(self, generators: Sequence[np.random.Generator], width: int):
         while True:
@@ -51,8 +51,7 @@ class RandomCluster(Schedule):
             )
 
     def choose(self, view, state):
-        cluster = next(state).to(view.hidden.device)  # (S, B) or (S, 1)
-        return cluster.expand(-1, view.hidden.shape[1]), state
+        return next(state), state  # without a look at the view, which would have to be made
 
 
 class NoisyRoundRobin(RandomCluster):
