@@ -364,7 +364,8 @@ if __name__ == "__main__":
     with process_pool(1) as pool:
         print(pool.submit(os.getpid).result(), flush=True)
         pool.submit(time.sleep, 100)
-        time.sleep(100)
+        while True:  # a signal that comes just before one long sleep would be seen only after it
+            time.sleep(0.1)
 """
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
@@ -47,11 +48,15 @@ def lab_arguments(folder: Path) -> tuple[list[str], dict[str, str]]:
 
 
 def wait_for_server(process: subprocess.Popen, runtime: Path, log: Path) -> dict:
+    """What the server says of itself, once it answers: its file is there before its port is."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         for file in runtime.glob("jpserver-*.json"):
-            if file.read_text().strip().endswith("}"):
-                return json.loads(file.read_text())
+            # Half a file is no JSON; a port that is not open yet refuses.
+            with suppress(json.JSONDecodeError, OSError):
+                server = json.loads(file.read_text())
+                urllib.request.urlopen(f"{server['url']}api", timeout=5).close()
+                return server
         time.sleep(0.1)
     raise AssertionError(log.read_text())
 
