@@ -10,6 +10,7 @@ from typing import Any
 
 from clusterdyn.bench.config import CostConfig
 from clusterdyn.config import StudyConfig
+from clusterdyn.limits.config import LimitsConfig
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.strict.config import StrictConfig
 
@@ -46,6 +47,17 @@ _QUICK_LEARNING: dict[str, Any] = {
     "epoch_passes": 1,
     "edge_trajectories": 10,
     "ordered_test_seeds": 2,
+}
+
+_QUICK_LIMITS: dict[str, Any] = {
+    "graphs": ("torus", "complete"),
+    "partitions": ("strided", "coloring"),
+    "clusters": (2,),
+    "nodes": (16,),
+    "node_epochs": 1,
+    "sweeps": (1, 6),
+    "relaxations": (1.0,),
+    "law_seeds": 2,
 }
 
 _QUICK_COST: dict[str, Any] = {
@@ -126,6 +138,20 @@ def learning_config(profile: str) -> QLearningConfig | None:
     if strict_config(profile) is None:
         return None
     return QLearningConfig(**(_QUICK_LEARNING if profile == "quick" else {}))
+
+
+def limits_config(profile: str) -> LimitsConfig | None:
+    """A profile's settings of the places beyond the published one, or None where it has none.
+
+    Args:
+        profile: quick, reference or full.
+
+    Raises:
+        ValueError: for an unknown profile.
+    """
+    if strict_config(profile) is None:
+        return None
+    return LimitsConfig(**(_QUICK_LIMITS if profile == "quick" else {}))
 
 
 def cost_config(

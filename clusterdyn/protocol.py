@@ -23,8 +23,16 @@ from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
 from clusterdyn.execution import process_pool, train_all
 from clusterdyn.grids import ArmGrid, arm_grid
+from clusterdyn.limits.config import LimitsConfig
+from clusterdyn.limits.results import LimitsStudy
 from clusterdyn.mechanism import MechanismCheck, ReferenceView, check_mechanism
-from clusterdyn.profiles import cost_config, learning_config, strict_config, study_config
+from clusterdyn.profiles import (
+    cost_config,
+    learning_config,
+    limits_config,
+    strict_config,
+    study_config,
+)
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.results import LearnedStudy
 from clusterdyn.strict.config import StrictConfig
@@ -82,6 +90,7 @@ class Study:
         cost_config: settings of the cost measurements, or None if they are not made.
         executor: trains populations side by side. Without one the reference protocol trains in
             this process, and the strict one in as many as there are cores.
+        limits_config: settings of the places away from the study's own, or None if there are none.
     """
 
     def __init__(
@@ -93,11 +102,13 @@ class Study:
         learning_config: QLearningConfig | None = None,
         cost_config: CostConfig | None = None,
         executor: Executor | None = None,
+        limits_config: LimitsConfig | None = None,
     ) -> None:
         self.config = config
         self.strict_config = strict_config
         self.learning_config = learning_config
         self.cost_config = cost_config
+        self.limits_config = limits_config
         self.store = store
         self.label = label
         self.executor = executor
@@ -278,6 +289,8 @@ class Study:
             stages += [self.strict_stage(), self.inference_stage()]
         if self.learning_config is not None:
             stages += [self.learned.stage, self.learned.claims_stage]
+        if self.limits_config is not None:
+            stages += [self.limits.stage, self.limits.claims_stage]
         if self.cost_config is not None:
             stages.append(self.cost_stage())
         return stages
@@ -300,6 +313,22 @@ class Study:
             )
         return LearnedStudy(
             self.config, self.strict_config, self.learning_config, self.store, self.executor
+        )
+
+    @cached_property
+    def limits(self) -> LimitsStudy:
+        """The study away from the published setting.
+
+        Raises:
+            ValueError: if the profile does not run it.
+        """
+        if self.strict_config is None or self.limits_config is None:
+            raise ValueError(
+                f"{self.label or 'this study'} stays at its own setting, and the strict protocol "
+                "is what leaves it; use profile full"
+            )
+        return LimitsStudy(
+            self.config, self.strict_config, self.limits_config, self.store, self.executor
         )
 
     @cached_property
@@ -359,4 +388,13 @@ def open_study(
     changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
     store = ArtifactStore(root, progress)
-    return Study(config, store, label, strict, learning_config(profile), cost, executor)
+    return Study(
+        config,
+        store,
+        label,
+        strict,
+        learning_config(profile),
+        cost,
+        executor,
+        limits_config(profile),
+    )

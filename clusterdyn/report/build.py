@@ -44,7 +44,7 @@ from clusterdyn.strict.tables import claims as strict_claims
 INDEX_FIGURES = ("significance_differences", "training_choices")
 STRICT_FIGURES = ("strict_work", "strict_decomposition")
 INDEX_CLAIMS = ("equal_work", "decomposition")
-STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why", "09_learned")
+STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why", "09_learned", "10_limits")
 COST_NOTEBOOKS = ("08_cost",)
 
 
@@ -99,6 +99,8 @@ def build_report(
         files = {"bench_report.json": dump(bench_report_of(study))}
         if study.learning_config is not None:
             _ = study.inference, study.learned.claims
+        if study.limits_config is not None:
+            _ = study.limits.claims
         files["results.json"] = dump(results := results_of(study))
         with tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch:
             executed = run_notebooks(

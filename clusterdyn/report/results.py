@@ -21,7 +21,7 @@ from clusterdyn.provenance import source_commit
 from clusterdyn.reference.agreement import Agreement, agreement
 from clusterdyn.reference.bench_report import bench_report, without_idea
 from clusterdyn.reference.published import published_report
-from clusterdyn.report.strict_results import strict_results
+from clusterdyn.report.strict_results import limits_results, strict_results
 from clusterdyn.strict.config import StrictConfig
 from clusterdyn.verdicts import RULES
 
@@ -119,6 +119,7 @@ def results_of(study: Study) -> dict[str, Any]:
             "mechanism_ok": int(result.mechanism_ok),
         },
         "cost": cost_results(study),
+        "limits": limits_results(study),
     }
     report = jsonable(report)
     validate(report, "results")

@@ -1,8 +1,9 @@
-"""The strict protocol's part of ``results.json``, and what the index says of it."""
+"""The parts of ``results.json`` that the strict protocol makes, and what the index says of it."""
 
 import dataclasses
 from typing import Any
 
+from clusterdyn.limits.study import PlaceResult
 from clusterdyn.protocol import Study
 
 
@@ -28,6 +29,41 @@ def strict_results(study: Study) -> dict[str, Any] | None:
             "test_mse": result.relaxation_mse,
         },
         "sweep_choices": result.sweep_choices,
+    }
+
+
+def limits_results(study: Study) -> dict[str, Any] | None:
+    """What was measured and claimed beyond the published setting; None if nothing was."""
+    if study.limits_config is None:
+        return None
+    result = study.limits.result
+    return {
+        "config": dataclasses.asdict(study.limits_config),
+        "test_seeds": result.test_seeds,
+        "places": [_place(place) for place in result.places],
+        "left_out": result.left_out,
+        "claims": [vars(claim) for claim in study.limits.claims],
+    }
+
+
+def _place(place: PlaceResult) -> dict[str, Any]:
+    law = settling = None
+    if place.law is not None:
+        found = place.law.law
+        law = {name: getattr(found, name) for name in ("slope", "slope_low", "slope_high")}
+        law["coefficient_error"] = found.coefficient_error[0]
+        law["richardson_error"] = found.richardson_error[0]
+        law["independent_sets"] = place.law.independent_sets
+    if place.settling is not None:
+        names = ("sweeps", "at_end", "left", "trained_mse", "settled_mse")
+        settling = {name: getattr(place.settling, name) for name in names}
+    return {
+        "experiment": place.experiment,
+        "name": place.name,
+        "arms": [{**vars(arm), "rate": arm.rate} for arm in place.arms],
+        "left_out": place.left_out,
+        "law": law,
+        "settling": settling,
     }
 
 

@@ -1,0 +1,1 @@
+"""What the published trial left untested: other graphs, partitions, sizes, sweeps and factors."""

@@ -1,0 +1,42 @@
+"""Settings of the experiments beyond the published setting, beside those of the study."""
+
+from dataclasses import dataclass
+
+from clusterdyn.settings import check_distinct, check_positive, check_types
+
+
+@dataclass(frozen=True)
+class LimitsConfig:
+    """Where schedules are compared once more; the defaults are ``full``.
+
+    Attributes:
+        graphs: as ``StudyConfig.graph``.
+        partitions: as ``StudyConfig.partition``; the clusters of a coloring follow from the graph.
+        clusters: C, of the study's own partition.
+        nodes: n, with as many clusters as the study has.
+        node_epochs: training epochs at other n than the study's.
+        sweeps: K of the full sweep; a schedule that moves one cluster a sweep gets K C.
+        relaxations: eta in training and at test.
+        law_seeds: models that the eta-squared law is measured on, from the first test seed.
+    """
+
+    graphs: tuple[str, ...] = ("torus", "random_regular(degree=4, seed=0)", "complete")
+    partitions: tuple[str, ...] = ("strided", "random", "coloring")
+    clusters: tuple[int, ...] = (2, 8)
+    nodes: tuple[int, ...] = (64, 256)
+    node_epochs: int = 3
+    sweeps: tuple[int, ...] = (1, 2, 6, 12, 24)
+    relaxations: tuple[float, ...] = (0.1, 0.25, 0.75, 1.0)
+    law_seeds: int = 4
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        check_positive(
+            self, ("clusters", "nodes", "node_epochs", "sweeps", "relaxations", "law_seeds")
+        )
+        for name in ("graphs", "partitions", "clusters", "nodes", "sweeps", "relaxations"):
+            check_distinct(name, getattr(self, name))
+        if max(self.relaxations) > 1:
+            raise ValueError(f"relaxations must lie in (0, 1]; got {list(self.relaxations)}")
+        if self.law_seeds < 2:
+            raise ValueError(f"law_seeds must be at least 2; got {self.law_seeds}")

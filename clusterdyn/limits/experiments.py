@@ -1,0 +1,131 @@
+"""The experiments: places away from the study's own, and the arms that are compared at each."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from clusterdyn.arms import study_graph, study_partition
+from clusterdyn.config import StudyConfig
+from clusterdyn.graph import coloring
+from clusterdyn.limits.config import LimitsConfig
+from clusterdyn.strict.arms import BASELINE, Arm, at_work
+
+EXPERIMENTS = {
+    "graphs": "other graphs",
+    "partitions": "other partitions",
+    "nodes": "more nodes",
+    "sweeps": "other numbers of sweeps",
+    "relaxations": "other relaxation factors in training",
+}
+# All of them move one cluster a sweep, so that at equal work they take the same sweeps.
+COMPARED = ("round_robin", "random", "histogram", "residual")
+_SCHEDULES = {
+    "graphs": COMPARED,
+    "partitions": COMPARED,
+    "nodes": ("round_robin", "random"),
+    "sweeps": ("round_robin", "random", "histogram"),
+    "relaxations": ("round_robin", "random"),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A setting in which the schedules are compared at equal work.
+
+    Attributes:
+        experiment: a key of ``EXPERIMENTS``.
+        name: in words.
+        arms: the full sweep first; the others have as many node updates a time step.
+        left_out: schedules for which that takes more updates than are affordable.
+    """
+
+    experiment: str
+    name: str
+    arms: tuple[Arm, ...]
+    left_out: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A place that is not measured, and why."""
+
+    experiment: str
+    name: str
+    reason: str
+
+
+def plan(
+    config: StudyConfig, limits: LimitsConfig
+) -> tuple[tuple[Place, ...], tuple[LeftOut, ...]]:
+    """Every place, and those that the study's nodes do not allow or that repeat another.
+
+    Args:
+        config: the study's settings, from which every place departs in one respect.
+        limits: where to go.
+    """
+    places, left_out = [], []
+    seen = {_sameness(config): "the study's own setting"}
+    for experiment, name, changes in _changes(config, limits):
+        try:
+            changed = replace(config, **changes)
+        except ValueError as error:
+            left_out.append(LeftOut(experiment, name, str(error)))
+            continue
+        same = _sameness(changed)
+        if same in seen:
+            left_out.append(LeftOut(experiment, name, f"it is the same as {seen[same]}"))
+            continue
+        seen[same] = name
+        places.append(_place(changed, experiment, name, changes))
+    return tuple(places), tuple(left_out)
+
+
+def _changes(
+    config: StudyConfig, limits: LimitsConfig
+) -> Iterable[tuple[str, str, dict[str, object]]]:
+    for graph in limits.graphs:
+        yield "graphs", graph, {"graph": graph}
+    for partition in limits.partitions:
+        clusters = config.clusters
+        if partition == "coloring":
+            clusters = coloring(study_graph(config)).clusters
+        name = f"{partition}, C = {clusters}"
+        yield "partitions", name, {"partition": partition, "clusters": clusters}
+    for clusters in limits.clusters:
+        name = f"{config.partition}, C = {clusters}"
+        yield "partitions", name, {"clusters": clusters}
+    for nodes in limits.nodes:
+        yield "nodes", f"n = {nodes}", {"nodes": nodes, "epochs": limits.node_epochs}
+    for sweeps in limits.sweeps:
+        yield "sweeps", f"K = {sweeps}", {"sweeps": sweeps}
+    for relaxation in limits.relaxations:
+        yield (
+            "relaxations",
+            f"\N{GREEK SMALL LETTER ETA} = {relaxation:g}",
+            {"relaxation": relaxation},
+        )
+
+
+def _sameness(config: StudyConfig) -> tuple[object, ...]:
+    """Equal for two settings under which every arm is the same."""
+    labels = study_partition(config).labels
+    return (
+        config.graph,
+        config.nodes,
+        config.epochs,
+        config.sweeps,
+        config.relaxation,
+        labels,
+    )
+
+
+def _place(config: StudyConfig, experiment: str, name: str, changes: dict[str, object]) -> Place:
+    base, work = tuple(changes.items()), config.nodes * config.sweeps
+    arms, left_out = [Arm(BASELINE, base, side=True)], []
+    for schedule in _SCHEDULES[experiment]:
+        arm = at_work(config, schedule, work)
+        if arm is None:
+            left_out.append(schedule)
+        else:
+            sweeps = {**changes, **dict(arm.changes)}
+            arms.append(Arm(schedule, tuple(sweeps.items()), side=True))
+    return Place(experiment, name, tuple(arms), tuple(left_out))
