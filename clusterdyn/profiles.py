@@ -58,6 +58,7 @@ _QUICK_LIMITS: dict[str, Any] = {
     "sweeps": (1, 6),
     "relaxations": (1.0,),
     "law_seeds": 2,
+    "rates": (0.01, 0.0316, 0.1),
 }
 
 _QUICK_COST: dict[str, Any] = {

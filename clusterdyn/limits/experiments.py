@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from clusterdyn.arms import study_graph, study_partition
+from clusterdyn.arms import arm_schedule, study_graph, study_partition
 from clusterdyn.config import StudyConfig
 from clusterdyn.graph import coloring
 from clusterdyn.limits.config import LimitsConfig
-from clusterdyn.strict.arms import BASELINE, Arm, at_work
+from clusterdyn.schedules import Histogram
+from clusterdyn.strict.arms import BASELINE, Arm, at_work, sweeps_of
 
 EXPERIMENTS = {
     "graphs": "other graphs",
@@ -17,12 +18,12 @@ EXPERIMENTS = {
     "relaxations": "other relaxation factors in training",
 }
 # All of them move one cluster a sweep, so that at equal work they take the same sweeps.
-COMPARED = ("round_robin", "random", "histogram", "residual")
+COMPARED = ("round_robin", "random", "histogram")
 _SCHEDULES = {
     "graphs": COMPARED,
     "partitions": COMPARED,
     "nodes": ("round_robin", "random"),
-    "sweeps": ("round_robin", "random", "histogram"),
+    "sweeps": COMPARED,
     "relaxations": ("round_robin", "random"),
 }
 
@@ -75,7 +76,7 @@ def plan(
             left_out.append(LeftOut(experiment, name, f"it is the same as {seen[same]}"))
             continue
         seen[same] = name
-        places.append(_place(changed, experiment, name, changes))
+        places.append(_place(changed, experiment, name, changes, limits))
     return tuple(places), tuple(left_out)
 
 
@@ -118,12 +119,20 @@ def _sameness(config: StudyConfig) -> tuple[object, ...]:
     )
 
 
-def _place(config: StudyConfig, experiment: str, name: str, changes: dict[str, object]) -> Place:
+def _place(
+    config: StudyConfig,
+    experiment: str,
+    name: str,
+    changes: dict[str, object],
+    limits: LimitsConfig,
+) -> Place:
     base, work = tuple(changes.items()), config.nodes * config.sweeps
     arms, left_out = [Arm(BASELINE, base, side=True)], []
     for schedule in _SCHEDULES[experiment]:
-        arm = at_work(config, schedule, work)
-        if arm is None:
+        built, arm = arm_schedule(config, schedule), at_work(config, schedule, work)
+        looks = isinstance(built, Histogram)
+        largest = limits.largest_choices if looks else limits.largest_updates
+        if arm is None or sweeps_of(config, arm) * built.updates_per_sweep > largest:
             left_out.append(schedule)
         else:
             sweeps = {**changes, **dict(arm.changes)}
