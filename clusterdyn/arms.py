@@ -15,7 +15,9 @@ from clusterdyn.model import MessagePassingCell
 from clusterdyn.populations import TrainedPopulation, join_populations
 from clusterdyn.schedules import Full, Schedule, make_schedule
 from clusterdyn.threads import torch_threads
-from clusterdyn.training import train_population
+from clusterdyn.training import Cell, train_population
+
+CELLS = ("message_passing", "gru", "gru_units")
 
 # Models that are trained as one population at most. More are no faster a model, and their data
 # would no longer be kept between arms (see ``study_dataset``).
@@ -59,6 +61,17 @@ def gru_cell(config: StudyConfig) -> GRUCell:
     return GRUCell.with_parameters(message_passing_cell(config).parameter_count)
 
 
+def gru_units(config: StudyConfig) -> dict[str, object]:
+    """What a GRU driven unit by unit changes of the settings: each unit a node that hears all.
+
+    With the full sweep it is ``torch.nn.GRU``. Of the numbers of units that the clusters divide
+    it has the one whose number of parameters is closest to the message-passing cell's.
+    """
+    count = message_passing_cell(config).parameter_count
+    units = GRUCell.with_parameters(count, multiple=config.clusters).units
+    return {"nodes": units, "graph": "complete", "sweeps": 1, "relaxation": 1.0}
+
+
 def study_dataset(config: StudyConfig, seed: int) -> Dataset:
     """The data of one seed; kept, since every arm of a process needs the same."""
     sizes = (config.train_trajectories, config.validation_trajectories, config.test_trajectories)
@@ -77,7 +90,9 @@ class TrainingRun:
     Attributes:
         config: the settings.
         schedule: the arm's, as text.
-        cell: "message_passing", or "gru", which only ``full`` can drive.
+        cell: one of ``CELLS``. "gru" is the yardstick, a GRU with about as many parameters as the
+            message-passing cell, which only ``full`` can drive. "gru_units" is a GRU whose units
+            are the config's nodes, driven by any schedule.
     """
 
     config: StudyConfig
@@ -95,11 +110,19 @@ class TrainingRun:
     def updates(self) -> int:
         """Updates that each model trains through, of any number of nodes."""
         config = self.config
-        per_sweep = 1
-        if self.cell == "message_passing":
-            per_sweep = arm_schedule(config, self.schedule).updates_per_sweep
+        per_sweep = self.build()[1].updates_per_sweep
         steps = config.epochs * (config.train_trajectories // config.batch_size)
         return steps * config.horizon * config.sweeps * per_sweep
+
+    def build(self) -> tuple[Cell, Schedule]:
+        """The cell, and the schedule that drives it."""
+        if self.cell == "gru":
+            cell = gru_cell(self.config)
+            return cell, Full(one_block(cell.units))
+        schedule = arm_schedule(self.config, self.schedule)
+        if self.cell == "gru_units":
+            return GRUCell(self.config.nodes), schedule
+        return message_passing_cell(self.config), schedule
 
     @property
     def chunks(self) -> tuple["TrainingRun", ...]:
@@ -137,11 +160,7 @@ class TrainingRun:
         if len(self.chunks) > 1:
             return join_populations([chunk.train(progress) for chunk in self.chunks])
         config = self.config
-        if self.cell == "gru":
-            cell = gru_cell(config)
-            schedule = Full(one_block(cell.units))
-        else:
-            cell, schedule = message_passing_cell(config), arm_schedule(config, self.schedule)
+        cell, schedule = self.build()
         datasets = {seed: study_dataset(config, seed) for seed in config.seeds}
         with torch_threads(1):
             return train_population(

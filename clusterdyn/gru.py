@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,14 @@ class GRUCell:
         return sum(math.prod(shape) for shape in self.parameter_shapes.values())
 
     @classmethod
-    def with_parameters(cls, count: int, state_size: int = 3, control_size: int = 1) -> "GRUCell":
-        """The GRU whose number of parameters is closest to a given one."""
-        cells = (cls(units, state_size, control_size) for units in range(1, count))
+    def with_parameters(cls, count: int, *, multiple: int = 1) -> "GRUCell":
+        """The GRU whose number of parameters is closest to a given one.
+
+        Args:
+            count: of parameters.
+            multiple: of which the number of units is one, so that it divides into clusters.
+        """
+        cells = (cls(units) for units in range(multiple, count + multiple, multiple))
         return min(cells, key=lambda cell: abs(cell.parameter_count - count))
 
     def initial_parameters(self, stream: np.random.SeedSequence) -> np.ndarray:
@@ -67,6 +72,24 @@ class GRUCell:
     def bind(self, parameters: Tensor) -> "BoundGRU":
         """The cell with the weights of a population (S, P); gradients flow to it."""
         return BoundGRU(self, parameters)
+
+    def torch_modules(self, parameters: Tensor) -> tuple[nn.GRUCell, nn.Linear]:
+        """One model as PyTorch's own cell and read-out, in the precision of its weights.
+
+        Args:
+            parameters: (P,), of the model.
+        """
+        inputs, dtype = self.state_size + self.control_size, parameters.dtype
+        gru = nn.GRUCell(inputs, self.units, dtype=dtype)
+        readout = nn.Linear(self.units, self.state_size, dtype=dtype)
+        targets = (
+            gru.weight_ih, gru.weight_hh, gru.bias_ih, gru.bias_hh, readout.weight, readout.bias
+        )  # fmt: skip
+        pieces = parameters.split([target.numel() for target in targets])
+        with torch.no_grad():
+            for target, piece in zip(targets, pieces, strict=True):
+                target.copy_(piece.view_as(target))
+        return gru, readout
 
 
 class BoundGRU:

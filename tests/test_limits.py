@@ -9,21 +9,31 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
-from clusterdyn.arms import TrainingRun, arm_schedule, message_passing_cell, study_dataset
+from clusterdyn.arms import (
+    TrainingRun,
+    arm_schedule,
+    gru_units,
+    message_passing_cell,
+    study_dataset,
+)
 from clusterdyn.comparison import compare
 from clusterdyn.config import StudyConfig
+from clusterdyn.figures import gru as gru_figures
 from clusterdyn.figures import limits as figures
 from clusterdyn.figures.style import Picture
+from clusterdyn.gru import GRUCell
 from clusterdyn.limits import findings, tables
 from clusterdyn.limits.claims import FAMILIES, limits_claims
 from clusterdyn.limits.config import LimitsConfig
-from clusterdyn.limits.experiments import EXPERIMENTS, plan
+from clusterdyn.limits.experiments import EXPERIMENTS, GRU_EXPERIMENTS, plan
+from clusterdyn.limits.gru_agreement import difference_from_torch
 from clusterdyn.limits.results import LimitsStudy
 from clusterdyn.limits.settling import TRAJECTORIES, settle
 from clusterdyn.limits.study import run_limits
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.report.strict_results import limits_results
 from clusterdyn.stats import holm
+from clusterdyn.sweeps import rollout
 
 SETTINGS = {
     "nodes": 8,
@@ -43,7 +53,7 @@ FIGURES = [
     if name.startswith("limits_") and function.__module__ == figures.__name__
 ]
 FIELDS = ("states", "controls")
-NOTEBOOK = Path(__file__).parent.parent / "notebooks" / "10_limits.py"
+NOTEBOOKS = Path(__file__).parent.parent / "notebooks"
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +95,57 @@ def test_arms_of_a_place_have_the_full_sweeps_work(config):
                 per_sweep = arm_schedule(changed, arm.schedule).partition.sizes.mean()
             work = changed.sweeps * per_sweep
             full = replace(config, **dict(place.arms[0].changes))
-            assert work == full.nodes * full.sweeps, (place.name, arm.label)
+            if place.experiment == "gru_sweeps":
+                assert changed.sweeps == full.sweeps == 1
+            else:
+                assert work == full.nodes * full.sweeps, (place.name, arm.label)
+
+
+def test_the_units_of_a_gru_are_the_nodes_and_clusters_divide_them():
+    places = [p for p in plan(StudyConfig(), LimitsConfig())[0] if p.experiment in GRU_EXPERIMENTS]
+    assert len(places) == 2
+    for place in places:
+        for arm in place.arms:
+            cell, schedule = arm.run(StudyConfig(), (0, 1), (0.01,)).build()
+            assert cell.units == schedule.partition.nodes == 12
+            assert schedule.partition.clusters == (1 if arm.schedule == "full" else 4)
+            # An unequal number of units would fit the message-passing cell's parameters better.
+            count = message_passing_cell(StudyConfig()).parameter_count
+            assert abs(GRUCell(8).parameter_count - count) > abs(cell.parameter_count - count)
+
+
+@pytest.mark.parametrize("name", ["round_robin", "random", "histogram", "residual"])
+def test_units_that_a_schedule_leaves_out_hold_their_state(name):
+    config = replace(StudyConfig(), **gru_units(StudyConfig()))
+    cell, schedule = TrainingRun(config, name, "gru_units").build()
+    rng = np.random.default_rng(0)
+    parameters = torch.as_tensor(rng.normal(size=(2, cell.parameter_count)))
+    first, controls = (torch.as_tensor(rng.normal(size=(2, 5, *s))) for s in ((3,), (4, 1)))
+    generators = [np.random.default_rng(seed) for seed in (0, 1)]
+    run = rollout(
+        cell.bind(parameters), first, controls, schedule, generators, sweeps=1, relaxation=1.0
+    )
+    # The same choices on PyTorch's own cell, with the units put back that were not chosen.
+    labels = list(schedule.partition.labels)
+    for model in range(2):
+        gru, readout = cell.torch_modules(parameters[model])
+        hidden, state = torch.zeros(5, cell.units, dtype=torch.float64), first[model]
+        for step, active in enumerate(run.activity):
+            moved = gru(torch.cat([state, controls[model, :, step]], dim=-1), hidden)
+            chosen = active[..., labels] if active.ndim == 1 else active[model][:, labels]
+            hidden = torch.where(chosen, moved, hidden)
+            state = readout(hidden)
+            assert_allclose(run.predictions[model, :, step], state.detach(), atol=1e-12)
 
 
 def test_a_place_departs_from_the_study_in_one_respect_beside_the_sweeps_of_equal_work():
+    respects = {
+        "nodes": {"nodes", "epochs"},
+        "partitions": {"partition", "clusters"},
+        **{name: set(gru_units(StudyConfig())) for name in GRU_EXPERIMENTS},
+    }
     for place in plan(StudyConfig(), LimitsConfig())[0]:
         full, *others = place.arms
-        respects = {"nodes": {"nodes", "epochs"}, "partitions": {"partition", "clusters"}}
         own = {name.removesuffix("s") for name in (place.experiment,)}
         assert set(dict(full.changes)) <= respects.get(place.experiment, own | {"sweeps"})
         for arm in others:
@@ -140,6 +194,7 @@ def test_every_claim_is_the_paired_comparison_of_two_arms_of_its_place(study):
             change.pop("sweeps", None)
         assert changes[0] == changes[1]
         assert arms[claim.baseline].schedule == claim.family.rpartition("_")[2]
+        assert arms[claim.baseline].cell == arms[claim.treatment].cell
     for family in FAMILIES:
         mine = [claim for claim in claims if claim.family == family]
         raw = [claim.comparison.test.pvalue for claim in mine]
@@ -213,13 +268,14 @@ def test_results_json_holds_every_arm_claim_and_reason(study):
 
 
 def test_every_figure_is_on_the_notebook_and_tells_every_place(study, pictures):
-    text = NOTEBOOK.read_text("utf-8")
+    text = (NOTEBOOKS / "10_limits.py").read_text("utf-8")
     assert f"figures={len(FIGURES)}" in text
     for name, picture in pictures.items():
         assert f"figures.{name}(study).show()" in text and picture.name == name
     told = pictures["limits_structure"].alt + pictures["limits_dynamics"].alt
     for place in study.limits.result.places:
-        assert all(f"{place.name}, {arm.schedule}" in told for arm in place.arms[1:])
+        if place.experiment not in GRU_EXPERIMENTS:
+            assert all(f"{place.name}, {arm.schedule}" in told for arm in place.arms[1:])
 
 
 def test_tables_have_a_row_for_each_arm_claim_and_law(study):
@@ -235,7 +291,37 @@ def test_tables_have_a_row_for_each_arm_claim_and_law(study):
 
 
 def test_an_arm_that_does_not_beat_random_is_said_to(study):
-    text = findings.limits(study)
+    text = findings.limits(study) + findings.gru(study)
     for claim in study.limits.claims:
         if claim.family.endswith("_random") and claim.verdict != "helps":
             assert claim.step.removesuffix(" instead of random") in text
+
+
+def test_the_full_sweep_of_units_is_torchs_gru_and_another_schedule_is_not(study):
+    (place,) = (p for p in study.limits.result.places if p.experiment == "gru")
+    assert place.torch_difference.shape == (3,) and place.torch_difference.max() < 1e-12
+    assert all(p.torch_difference is None for p in study.limits.result.places if p != place)
+    changes = {**gru_units(study.config), "seeds": (0, 1), "learning_rates": (0.01,)}
+    run = TrainingRun(replace(study.config, **changes), "round_robin", "gru_units")
+    assert difference_from_torch(run, run.train()).min() > 1e-3
+
+
+def test_the_figure_and_the_notebook_of_the_gru_tell_every_arm(study):
+    picture = gru_figures.gru_schedules(study)
+    text = (NOTEBOOKS / "11_gru.py").read_text("utf-8")
+    assert "figures.gru_schedules(study).show()" in text and "figures=1" in text
+    for experiment in GRU_EXPERIMENTS:
+        (place,) = tables.places(study, experiment)
+        assert all(arm.schedule in picture.alt for arm in place.arms)
+        assert f'tables.arms(study, "{experiment}")' in text
+        for against in ("full", "random"):
+            assert f'tables.claims(study, "{experiment}_{against}")' in text
+    told = findings.gru(study)
+    assert "at equal work" in told and "at equal sweeps" in told and "GRUCell" in told
+
+
+def test_clusters_that_no_colouring_of_the_units_has_are_told(study):
+    config = replace(study.config, partition="coloring", clusters=2)
+    _, left_out = plan(config, study.limits.limits)
+    reasons = {out.experiment: out.reason for out in left_out}
+    assert all("coloring" in reasons[name] for name in GRU_EXPERIMENTS)

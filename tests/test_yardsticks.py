@@ -62,18 +62,6 @@ def test_persistence_worked_out_by_hand():
 CELL = GRUCell(units=5)
 
 
-def torch_cell(cell: GRUCell, row: torch.Tensor) -> tuple[nn.GRUCell, nn.Linear]:
-    """PyTorch's own modules with the weights of one model."""
-    gru = nn.GRUCell(cell.state_size + cell.control_size, cell.units, dtype=torch.float64)
-    readout = nn.Linear(cell.units, cell.state_size, dtype=torch.float64)
-    targets = (gru.weight_ih, gru.weight_hh, gru.bias_ih, gru.bias_hh, readout.weight, readout.bias)
-    pieces = row.split([target.numel() for target in targets])
-    with torch.no_grad():
-        for target, piece in zip(targets, pieces, strict=True):
-            target.copy_(piece.view_as(target))
-    return gru, readout
-
-
 def test_a_rollout_of_the_gru_is_that_of_torchs_gru_cell():
     rng = np.random.default_rng(0)
     parameters = torch.as_tensor(rng.normal(size=(3, CELL.parameter_count)))
@@ -84,7 +72,7 @@ def test_a_rollout_of_the_gru_is_that_of_torchs_gru_cell():
         CELL.bind(parameters), first, controls, schedule, [], sweeps=1, relaxation=1.0
     ).predictions
     for s in range(3):
-        gru, readout = torch_cell(CELL, parameters[s])
+        gru, readout = CELL.torch_modules(parameters[s])
         hidden, state = torch.zeros(4, CELL.units, dtype=torch.float64), first[s]
         for t in range(6):
             hidden = gru(torch.cat([state, controls[s, :, t]], dim=-1), hidden)
@@ -133,7 +121,7 @@ def test_autograd_and_torchs_own_gradient_agree():
     gradient_of = AutogradGradient(CELL, schedule, sweeps=1, relaxation=1.0)
     loss, gradient, _ = gradient_of(parameters, states, controls, [])
     for s in range(2):
-        gru, readout = torch_cell(CELL, parameters[s])
+        gru, readout = CELL.torch_modules(parameters[s])
         hidden, state = torch.zeros(4, CELL.units, dtype=torch.float64), states[s, :, 0]
         total = 0.0
         for t in range(3):

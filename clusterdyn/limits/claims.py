@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from clusterdyn.limits.experiments import EXPERIMENTS
+from clusterdyn.limits.experiments import EQUAL_SWEEPS, EXPERIMENTS
 from clusterdyn.limits.study import LimitsResult, PlaceResult
 from clusterdyn.strict.arms import BASELINE
 from clusterdyn.strict.claims import Claim, Pair, adjusted_claims
@@ -10,7 +10,8 @@ from clusterdyn.strict.claims import Claim, Pair, adjusted_claims
 RANDOM = "random"
 AGAINST = {"full": BASELINE, "random": RANDOM}
 FAMILIES = {
-    f"{experiment}_{against}": f"{words}: every schedule against {name}, at the same node updates"
+    f"{experiment}_{against}": f"{words}: every schedule against {name}"
+    + ("" if experiment in EQUAL_SWEEPS else ", at the same node updates")
     for experiment, words in EXPERIMENTS.items()
     for against, name in (("full", "the full sweep"), ("random", "a random one"))
 }

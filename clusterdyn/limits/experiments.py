@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from clusterdyn.arms import arm_schedule, study_graph, study_partition
+from clusterdyn.arms import arm_schedule, gru_units, study_graph, study_partition
 from clusterdyn.config import StudyConfig
 from clusterdyn.graph import coloring
 from clusterdyn.limits.config import LimitsConfig
@@ -16,7 +16,11 @@ EXPERIMENTS = {
     "nodes": "more nodes",
     "sweeps": "other numbers of sweeps",
     "relaxations": "other relaxation factors in training",
+    "gru": "the units of a GRU as nodes",
+    "gru_sweeps": "the units of a GRU as nodes, at equal sweeps",
 }
+EQUAL_SWEEPS = ("gru_sweeps",)  # elsewhere it is the node updates that are equal
+GRU_EXPERIMENTS = ("gru", "gru_sweeps")  # of another cell
 # All of them move one cluster a sweep, so that at equal work they take the same sweeps.
 COMPARED = ("round_robin", "random", "histogram")
 _SCHEDULES = {
@@ -25,6 +29,8 @@ _SCHEDULES = {
     "nodes": ("round_robin", "random"),
     "sweeps": COMPARED,
     "relaxations": ("round_robin", "random"),
+    "gru": (*COMPARED, "residual"),
+    "gru_sweeps": (*COMPARED, "residual"),
 }
 
 
@@ -35,7 +41,8 @@ class Place:
     Attributes:
         experiment: a key of ``EXPERIMENTS``.
         name: in words.
-        arms: the full sweep first; the others have as many node updates a time step.
+        arms: the full sweep first; the others have as many node updates a time step, or as many
+            sweeps in the experiments of ``EQUAL_SWEEPS``.
         left_out: schedules for which that takes more updates than are affordable.
     """
 
@@ -64,14 +71,14 @@ def plan(
         limits: where to go.
     """
     places, left_out = [], []
-    seen = {_sameness(config): "the study's own setting"}
+    seen = {("message_passing", False, *_sameness(config)): "the study's own setting"}
     for experiment, name, changes in _changes(config, limits):
         try:
             changed = replace(config, **changes)
         except ValueError as error:
             left_out.append(LeftOut(experiment, name, str(error)))
             continue
-        same = _sameness(changed)
+        same = (_cell(experiment), experiment in EQUAL_SWEEPS, *_sameness(changed))
         if same in seen:
             left_out.append(LeftOut(experiment, name, f"it is the same as {seen[same]}"))
             continue
@@ -104,6 +111,14 @@ def _changes(
             f"\N{GREEK SMALL LETTER ETA} = {relaxation:g}",
             {"relaxation": relaxation},
         )
+    units = gru_units(config)
+    for experiment in GRU_EXPERIMENTS:
+        yield experiment, f"GRU of {units['nodes']} units", units
+
+
+def _cell(experiment: str) -> str:
+    """As ``TrainingRun.cell``."""
+    return "gru_units" if experiment in GRU_EXPERIMENTS else "message_passing"
 
 
 def _sameness(config: StudyConfig) -> tuple[object, ...]:
@@ -126,15 +141,21 @@ def _place(
     changes: dict[str, object],
     limits: LimitsConfig,
 ) -> Place:
-    base, work = tuple(changes.items()), config.nodes * config.sweeps
-    arms, left_out = [Arm(BASELINE, base, side=True)], []
+    work, cell = config.nodes * config.sweeps, _cell(experiment)
+
+    def side_arm(schedule: str, changes: dict[str, object]) -> Arm:
+        return Arm(schedule, tuple(changes.items()), cell, side=True)
+
+    arms, left_out = [side_arm(BASELINE, changes)], []
     for schedule in _SCHEDULES[experiment]:
+        if experiment in EQUAL_SWEEPS:
+            arms.append(side_arm(schedule, changes))
+            continue
         built, arm = arm_schedule(config, schedule), at_work(config, schedule, work)
         looks = isinstance(built, Histogram)
         largest = limits.largest_choices if looks else limits.largest_updates
         if arm is None or sweeps_of(config, arm) * built.updates_per_sweep > largest:
             left_out.append(schedule)
         else:
-            sweeps = {**changes, **dict(arm.changes)}
-            arms.append(Arm(schedule, tuple(sweeps.items()), side=True))
+            arms.append(side_arm(schedule, {**changes, **dict(arm.changes)}))
     return Place(experiment, name, tuple(arms), tuple(left_out))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from clusterdyn.limits.experiments import EXPERIMENTS
+from clusterdyn.limits.experiments import EQUAL_SWEEPS, EXPERIMENTS, GRU_EXPERIMENTS
 from clusterdyn.limits.tables import places
 from clusterdyn.protocol import Study
 from clusterdyn.strict.claims import Claim
@@ -18,8 +18,28 @@ _CONVERGED = 1e-6  # of the first residual: less than float32 resolves
 
 def limits(study: Study) -> str:
     """Closes notebook 10."""
-    parts = [_experiment(study, name) for name in EXPERIMENTS if places(study, name)]
+    parts = [
+        _experiment(study, name)
+        for name in EXPERIMENTS
+        if name not in GRU_EXPERIMENTS and places(study, name)
+    ]
     return "\n\n".join([*parts, _settling(study), _law(study)])
+
+
+def gru(study: Study) -> str:
+    """Closes notebook 11."""
+    found = [name for name in GRU_EXPERIMENTS if places(study, name)]
+    if not found:
+        reasons = [out.reason for out in study.limits.result.left_out if out.experiment == "gru"]
+        return f"Nothing was measured: {'; '.join(reasons)}."
+    parts = [_experiment(study, name) for name in found]
+    (place,) = places(study, "gru")
+    parts.append(
+        "**The same cell.** With all units moving at once, predictions differ from those of "
+        f"`torch.nn.GRUCell` with the same weights by at most {place.torch_difference.max():.1g} "
+        "in float64."
+    )
+    return "\n\n".join(parts)
 
 
 def verdicts(study: Study, experiment: str) -> str:
@@ -39,9 +59,12 @@ def _experiment(study: Study, experiment: str) -> str:
     beaten = ""
     if found:
         names = "; ".join(claim.step.removesuffix(" instead of random") for claim in found)
-        beaten = f" Not shown to beat a random choice at equal work: {names}."
-    heading = EXPERIMENTS[experiment].capitalize()
-    return f"**{heading}, at equal work.** {verdicts(study, experiment)}{beaten}"
+        beaten = f" Not shown to beat a random choice: {names}."
+    heading = EXPERIMENTS[experiment]
+    heading = heading[0].upper() + heading[1:]
+    if experiment not in EQUAL_SWEEPS:
+        heading += ", at equal work"
+    return f"**{heading}.** {verdicts(study, experiment)}{beaten}"
 
 
 def _by_verdict(claims: Sequence[Claim]) -> str:

@@ -12,6 +12,7 @@ from clusterdyn.config import StudyConfig
 from clusterdyn.execution import train_all
 from clusterdyn.limits.config import LimitsConfig
 from clusterdyn.limits.experiments import LeftOut, Place, plan
+from clusterdyn.limits.gru_agreement import difference_from_torch
 from clusterdyn.limits.settling import Settling, settle
 from clusterdyn.mechanism import EtaSquareLaw, check_mechanism
 from clusterdyn.strict.config import StrictConfig
@@ -48,6 +49,8 @@ class PlaceResult:
         left_out: schedules that take too many updates.
         law: where it is re-measured, else None.
         settling: of the full sweep's models where the sweeps are varied, else None.
+        torch_difference: (n,), of the full sweep's predictions from those of ``torch.nn.GRUCell``
+            where the cell is a GRU, else None.
     """
 
     experiment: str
@@ -56,6 +59,7 @@ class PlaceResult:
     left_out: tuple[str, ...]
     law: PlaceLaw | None
     settling: Settling | None
+    torch_difference: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def run_limits(
     """
     strict = replace(strict, selection_rates=limits.rates)
     places, left_out = plan(config, limits)
-    arms = [arm for place in places for arm in place.arms]
+    arms = list(dict.fromkeys(arm for place in places for arm in place.arms))
 
     def trainer(what: str) -> Callable[[Sequence[TrainingRun]], dict]:
         return lambda runs: train_all(runs, store, executor=executor, what=f"limits {what}")
@@ -112,6 +116,7 @@ def run_limits(
             place.left_out,
             _law(run, populations, limits) if place.experiment in LAW_PLACES else None,
             settle(run, populations[run]) if place.experiment == "sweeps" else None,
+            difference_from_torch(run, populations[run]) if place.experiment == "gru" else None,
         )
 
     return LimitsResult(

@@ -54,7 +54,7 @@ def arms(study: Study, experiment: str) -> Table:
             "diverged",
         ),
         rows,
-        f"{EXPERIMENTS[experiment].capitalize()}: sweeps and mean node updates a time step, the "
+        f"{EXPERIMENTS[experiment]}: sweeps and mean node updates a time step, the "
         f"learning rate that the validation split of {strict.side_selection_seeds} seeds chose "
         "and whether it is an edge of the grid, mean test MSE in standardised units over "
         f"{len(study.limits.result.test_seeds)} test seeds{epochs}, and test seeds whose model "

@@ -44,7 +44,7 @@ from clusterdyn.strict.tables import claims as strict_claims
 INDEX_FIGURES = ("significance_differences", "training_choices")
 STRICT_FIGURES = ("strict_work", "strict_decomposition")
 INDEX_CLAIMS = ("equal_work", "decomposition")
-STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why", "09_learned", "10_limits")
+STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why", "09_learned", "10_limits", "11_gru")
 COST_NOTEBOOKS = ("08_cost",)
 
 

@@ -64,6 +64,7 @@ def _place(place: PlaceResult) -> dict[str, Any]:
         "left_out": place.left_out,
         "law": law,
         "settling": settling,
+        "torch_difference": place.torch_difference,
     }
 
 

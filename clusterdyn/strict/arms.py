@@ -60,7 +60,8 @@ class Arm:
     @property
     def label(self) -> str:
         """The arm in words."""
-        words = [self.schedule if self.cell == "message_passing" else self.cell]
+        words = ["gru" if self.cell == "gru" else self.schedule]
+        words += ["cell=gru_units"] if self.cell == "gru_units" else []
         words += [f"{name}={value}" for name, value in self.changes]
         words += [f"rate={self.fixed_rate:g}"] if self.fixed_rate is not None else []
         return ", ".join(words)

@@ -43,7 +43,7 @@ class ArmResult:
         label: the arm in words.
         schedule: as text.
         changes: fields of the study's settings and their values, as text.
-        cell: message_passing or gru.
+        cell: as in ``TrainingRun``.
         rates: (L,), of the grid; the one rate, where it was given.
         validation: (selection seeds, L); no row where the rate was given.
         selected: index of the chosen rate.
