@@ -21,9 +21,7 @@ def scores(results: dict[str, Any]) -> dict[str, BySeed]:
     Raises:
         ReportError: if a list does not fit its seeds, or two have one name.
     """
-    return _named(
-        (name, _by_seed(name, seeds, values)) for name, seeds, values in _lists(results)
-    )
+    return _named((name, _by_seed(name, seeds, values)) for name, seeds, values in _lists(results))
 
 
 def figures(results: dict[str, Any]) -> dict[str, float | None]:
@@ -73,12 +71,6 @@ def seconds(results: dict[str, Any]) -> dict[str, float]:
     return bench | {f"stage: {name}": value for name, value in cost["stage_seconds"].items()}
 
 
-def parts(results: dict[str, Any]) -> list[str]:
-    """The optional parts of results that are there."""
-    names = ("strict protocol", "limits", "cost")
-    return [name for name, part in zip(names, _parts(results), strict=True) if part]
-
-
 def _parts(results: dict[str, Any]) -> tuple[dict[str, Any] | None, ...]:
     return results["protocols"]["strict"], results["limits"], results["cost"]
 
@@ -121,7 +113,9 @@ def _or_diverged(seeds: Sequence[int], arm: dict[str, Any]) -> list[float | None
 
 def _rows(kind: str, names: Sequence[str], rows: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(rows, list) or len(rows) != len(names):
-        raise ReportError(f"the {kind} table does not have a row for each of its {len(names)} names")
+        raise ReportError(
+            f"the {kind} table does not have a row for each of its {len(names)} names"
+        )
     return zip(names, rows, strict=True)
 
 
