@@ -68,6 +68,17 @@ def parser() -> argparse.ArgumentParser:
     comparing.add_argument("after", type=Path, metavar="B", help="the report to check against A")
     comparing.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON")
     comparing.add_argument("--html", type=Path, metavar="FILE", help="write it as a page")
+
+    gating = commands.add_parser(
+        "gate",
+        help="check a report of the study's own settings against expected ranges",
+        epilog="exit code: 0 every figure is within, 3 one is not, 2 a file cannot be read or the "
+        "report has other settings",
+    )
+    gating.add_argument("report", type=Path, metavar="REPORT", help="a report's directory")
+    gating.add_argument(
+        "--ranges", type=Path, metavar="FILE", help="default: those that come with the package"
+    )
     return top
 
 
@@ -182,11 +193,13 @@ def _run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     """Compares two reports, or a report with the ranges that are expected of it."""
     with _exit_on_interrupt():
-        from clusterdyn.compare.command import run_compare
+        from clusterdyn.compare.command import run_compare, run_gate
         from clusterdyn.compare.reading import ReportError
         from clusterdyn.report.publish import OutputError
 
     try:
+        if options.command == "gate":
+            return run_gate(options.report, options.ranges, say=_say)
         return run_compare(
             options.before, options.after, json=options.json, html=options.html, say=_say
         )

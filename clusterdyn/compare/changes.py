@@ -10,17 +10,18 @@ from typing import Any
 import numpy as np
 from scipy.stats import ttest_1samp
 
-from clusterdyn.comparison import SIGNIFICANCE
 from clusterdyn.compare import series
 from clusterdyn.compare.reading import ReportError
+from clusterdyn.comparison import SIGNIFICANCE
 from clusterdyn.stats import holm, paired_t_interval
 
 ROUNDING = 1e-4
 RULE = (
     "A moved number is one of these. Scores and slopes: on the seeds of both reports the paired t "
-    f"test of B − A gives p < {SIGNIFICANCE:g} after Holm's adjustment over all lists that changed, "
-    f"and the mean changed by more than {ROUNDING:g} of itself; or a seed is finite in one report "
-    "only. Numbers without noise (work, learning rates chosen, yardsticks): a change by more than "
+    f"test of B − A gives p < {SIGNIFICANCE:g} after Holm's adjustment over all lists that "
+    f"changed, and the mean changed by more than {ROUNDING:g} of itself; or a seed is finite in "
+    "one report only. A single seed that changed is told, and does not count by itself. Numbers "
+    "without noise (work, learning rates chosen, yardsticks): a change by more than "
     f"{ROUNDING:g} of itself, which is more than another order of summation makes of float32 "
     "training. Verdicts: any change. What A has and B lacks counts as moved; what only B has does "
     "not. Settings and times are told and never count."

@@ -40,8 +40,12 @@ def read_results(report: Path) -> dict[str, Any]:
     return results
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, advice: str = "give a report's directory or its results.json") -> Any:
     """Reads a file of JSON, which knows no NaN and no infinity.
+
+    Args:
+        path: of the file.
+        advice: what to do if it is missing.
 
     Raises:
         ReportError: if it is missing, unreadable or no JSON.
@@ -54,9 +58,7 @@ def read_json(path: Path) -> Any:
         value = json.loads(path.read_text("utf-8"), parse_constant=refuse)
         json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except FileNotFoundError:
-        raise ReportError(
-            f"{path} does not exist: give a report's directory or its results.json"
-        ) from None
+        raise ReportError(f"{path} does not exist: {advice}") from None
     except OSError as error:
         raise ReportError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
