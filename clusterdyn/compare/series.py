@@ -114,7 +114,6 @@ def _or_diverged(seeds: Sequence[int], arm: dict[str, Any]) -> list[float | None
 def _rows(kind: str, names: Sequence[str], rows: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(rows, list) or len(rows) != len(names):
         raise ReportError(f"the {kind} table lacks a row for one of its {len(names)} names")
-
     return zip(names, rows, strict=True)
 
 
