@@ -147,7 +147,7 @@ def compare_results(
         },
         scores=_score_changes([item for item in _both(*lists) if item[0] not in apart]),
         figures=tuple(
-            Change(name, one, other, _beyond_rounding(one, other))
+            Change(name, one, other, beyond_rounding(one, other))
             for name, (one, other) in _both(*figures)
             if one != other
         ),
@@ -184,7 +184,8 @@ def _changes(one: dict[str, str], other: dict[str, str], *, moved: bool) -> tupl
     return tuple(Change(n, x, y, moved) for n, (x, y) in _both(one, other) if x != y)
 
 
-def _beyond_rounding(before: float | None, after: float | None) -> bool:
+def beyond_rounding(before: float | None, after: float | None) -> bool:
+    """Whether a number changed by more than ``ROUNDING`` of itself, or is there only once."""
     if before is None or after is None:
         return before is not after
     return abs(after - before) > ROUNDING * abs(before)
@@ -244,5 +245,5 @@ def _score_change(
         high=interval.high if interval else None,
         adjusted_p=adjusted_p,
         diverged=diverged,
-        moved=diverged > 0 or (shifted and _beyond_rounding(before, after)),
+        moved=diverged > 0 or (shifted and beyond_rounding(before, after)),
     )

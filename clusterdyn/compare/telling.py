@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from clusterdyn import __version__
-from clusterdyn.compare.changes import RULE, Change, ReportComparison
+from clusterdyn.compare.changes import (
+    ROUNDING,
+    RULE,
+    Change,
+    ReportComparison,
+    beyond_rounding,
+)
 from clusterdyn.display import table_output
 from clusterdyn.report.html import framed_table, template_environment
 from clusterdyn.report.results import jsonable
@@ -95,6 +101,7 @@ def _changes(changes: Sequence[Change], caption: str, *, moved: bool = False) ->
 
 
 def _scores(comparison: ReportComparison) -> Table:
+    told = [c for c in comparison.scores if c.moved or beyond_rounding(c.before, c.after)]
     rows = [
         (
             change.name,
@@ -107,14 +114,16 @@ def _scores(comparison: ReportComparison) -> Table:
             change.diverged or None,
             change.moved,
         )
-        for change in sorted(comparison.scores, key=lambda change: not change.moved)
+        for change in sorted(told, key=lambda change: not change.moved)
     ]
     return Table(
         ("scores", "seeds changed", "A", "B", "B − A", "95 % interval", "p", "diverged", "moved"),
         rows,
         "Numbers by seed that differ: test MSE in standardised units, and slopes of the η² law. "
         "Means over the seeds of both; the interval is the paired t one of B − A, and p is its "
-        "test's after Holm's adjustment. Diverged: seeds on which only one report is finite.",
+        "test's after Holm's adjustment. Diverged: seeds on which only one report is finite. "
+        f"Not listed: {len(comparison.scores) - len(told)} whose mean changed by no more than "
+        f"{ROUNDING:g} of itself.",
     )
 
 
