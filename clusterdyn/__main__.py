@@ -1,4 +1,4 @@
-"""The command line: ``python -m clusterdyn report`` and ``python -m clusterdyn bench``."""
+"""The command line: ``python -m clusterdyn report``, ``bench``, ``compare`` and ``gate``."""
 
 import argparse
 import os
@@ -57,7 +57,32 @@ def parser() -> argparse.ArgumentParser:
         type=int,
         help="models that the plain loop trains; its time is scaled to all; default: all",
     )
+
+    comparing = commands.add_parser(
+        "compare",
+        help="tell what moved between two reports",
+        epilog="exit code: 0 nothing moved beyond its noise, 3 something did, 2 a report cannot be "
+        "read or a file cannot be written",
+    )
+    comparing.add_argument("before", type=Path, metavar="A", help=_REPORT_HELP)
+    comparing.add_argument("after", type=Path, metavar="B", help="the report to check against A")
+    comparing.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON")
+    comparing.add_argument("--html", type=Path, metavar="FILE", help="write it as a page")
+
+    gating = commands.add_parser(
+        "gate",
+        help="check a report of the study's own settings against expected ranges",
+        epilog="exit code: 0 every figure is within, 3 one is not, 2 a file cannot be read or the "
+        "report has other settings",
+    )
+    gating.add_argument("report", type=Path, metavar="REPORT", help="a report's directory")
+    gating.add_argument(
+        "--ranges", type=Path, metavar="FILE", help="default: those that come with the package"
+    )
     return top
+
+
+_REPORT_HELP = "a report's directory, or its results.json"
 
 
 def _study_options(command: argparse.ArgumentParser) -> None:
@@ -87,12 +112,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command.
 
     Returns:
-        0 if all went well, 1 if the work failed, 2 if it was asked for wrongly, 130 if it was
-        stopped from the keyboard.
+        0 if all went well, 1 if the work failed, 2 if it was asked for wrongly, 3 if a report has
+        moved or is outside its ranges, 130 if it was stopped from the keyboard.
     """
     options = parser().parse_args(arguments)
+    run = _check if options.command in ("compare", "gate") else _run
     try:
-        return _run(options)
+        return run(options)
     except KeyboardInterrupt:
         return _refuse(STOPPED, 130)
     except (MemoryError, RuntimeError) as error:
@@ -162,6 +188,25 @@ def _run(options: argparse.Namespace) -> int:
     except (NotebookFailure, WorkersLost, DifferentInstallation, ValueError, OSError) as error:
         return _refuse(error, 1)
     return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    """Compares two reports, or a report with the ranges that are expected of it."""
+    with _exit_on_interrupt():
+        from clusterdyn.compare.command import run_compare, run_gate
+        from clusterdyn.compare.reading import ReportError
+        from clusterdyn.report.publish import OutputError
+
+    try:
+        if options.command == "gate":
+            return run_gate(options.report, options.ranges, say=_say)
+        return run_compare(
+            options.before, options.after, json=options.json, html=options.html, say=_say
+        )
+    except (ReportError, OutputError) as error:
+        return _refuse(error, 2)
+    except OSError as error:
+        return _refuse(error, 1)
 
 
 def _workers(options: argparse.Namespace) -> AbstractContextManager[Executor | None]:

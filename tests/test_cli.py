@@ -202,7 +202,9 @@ def test_a_command_line_that_is_not_understood_exits_with_2_and_the_usage(capsys
 def test_no_command_at_all_exits_with_2_from_the_terminal():
     run = command()
     assert run.returncode == 2
-    assert "usage: python -m clusterdyn" in run.stderr and "{report,bench}" in run.stderr
+    assert (
+        "usage: python -m clusterdyn" in run.stderr and "{report,bench,compare,gate}" in run.stderr
+    )
 
 
 def test_settings_add_up_over_several_options():

@@ -9,7 +9,6 @@ per-seed values are compared in ascending order, not seed by seed.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +61,26 @@ class Agreement:
     ratio: float | None
 
 
-Rule = tuple[str, Callable[[Any, Any], bool]]
+@dataclass(frozen=True)
+class Allowed:
+    """What a figure may be.
+
+    Attributes:
+        rule: the same in words.
+        low, high: its range, both ends included; None for a figure that has one value.
+        value: that value.
+    """
+
+    rule: str
+    low: float | None = None
+    high: float | None = None
+    value: Any = None
+
+    def holds(self, measured: Any) -> bool:
+        """Whether a figure that was measured is allowed."""
+        if self.low is None or self.high is None:
+            return measured == self.value
+        return self.low <= measured <= self.high
 
 
 def agreement(
@@ -76,12 +94,12 @@ def agreement(
         without_idea: the same of its result ``without_idea(...)``.
     """
     differences = published["comparison"]["per_seed_diffs"]
-    ours, copied = (dict(_leaves(_ordered(report))) for report in (measured, without_idea))
+    ours, copied = (dict(leaves_of(_ordered(report))) for report in (measured, without_idea))
     rows = []
-    for figure, value in _leaves(_ordered(published)):
-        words, holds = _rule(figure, differences)
+    for figure, value in leaves_of(_ordered(published)):
+        rule = allowed(figure, value, differences)
         within, within_without_idea = (
-            leaves.get(figure) is not None and bool(holds(value, leaves[figure]))
+            leaves.get(figure) is not None and rule.holds(leaves[figure])
             for leaves in (ours, copied)
         )
         found = ours.get(figure)
@@ -90,17 +108,18 @@ def agreement(
                 figure=figure,
                 published=_text(value),
                 measured=_text(found),
-                rule=words,
+                rule=rule.rule,
                 within=within,
                 within_without_idea=within_without_idea,
-                kind=_kind(figure),
+                kind=kind_of(figure),
                 ratio=_ratio(value, found),
             )
         )
     return tuple(rows)
 
 
-def _kind(figure: str) -> str:
+def kind_of(figure: str) -> str:
+    """What sort of figure stands at a place, a key of ``KINDS``."""
     leaf = _name(figure)
     if leaf in _SETTINGS and figure not in _SELECTED:
         return "setting"
@@ -115,27 +134,33 @@ def _ratio(published: Any, measured: Any) -> float | None:
     return measured / published
 
 
-def _rule(figure: str, differences: list[float]) -> Rule:
+def allowed(figure: str, published: Any, differences: list[float]) -> Allowed:
+    """What a figure may be, to agree with a published one.
+
+    Args:
+        figure: its place in the report, as in ``Agreement``.
+        published: its value there.
+        differences: the published difference of each seed.
+    """
     leaf = _name(figure)
     if figure.startswith("comparison.per_seed_diffs"):
         spread = 2 * float(np.std(differences, ddof=1))
-        return f"± {spread:.2g} (2 sd)", lambda p, m: abs(m - p) <= spread
+        return Allowed(f"± {spread:.2g} (2 sd)", published - spread, published + spread)
     if figure == "comparison.delta_mean":
         interval = paired_t_interval(differences)
         words = f"in the published 95 % interval [{interval.low:.2g}, {interval.high:.2g}]"
-        return words, lambda p, m: interval.low <= m <= interval.high
+        return Allowed(words, interval.low, interval.high)
     if figure == "comparison.p_value":
-        return (
-            f"same side of {SIGNIFICANCE:g}",
-            lambda p, m: (p < SIGNIFICANCE) == (m < SIGNIFICANCE),
-        )
+        below = (0.0, math.nextafter(SIGNIFICANCE, 0))
+        side = below if published < SIGNIFICANCE else (SIGNIFICANCE, 1.0)
+        return Allowed(f"same side of {SIGNIFICANCE:g}", *side)
     if leaf in ("mean", "observed_linf", "eta2_ratio_range"):
-        return _factor(MEAN_FACTOR)
+        return _factor(MEAN_FACTOR, published)
     if leaf in ("std", "mde", "mde_rel_pct", "per_seed"):
-        return _factor(SPREAD_FACTOR)
+        return _factor(SPREAD_FACTOR, published)
     if leaf in ("eta", "eta2", "lr"):
-        return "equal", lambda p, m: math.isclose(p, m, rel_tol=1e-9)
-    return "equal", lambda p, m: p == m
+        return Allowed("equal", published * (1 - 1e-9), published * (1 + 1e-9))
+    return Allowed("equal", value=published)
 
 
 def _name(figure: str) -> str:
@@ -143,8 +168,11 @@ def _name(figure: str) -> str:
     return figure.split(".")[-1].split("[")[0]
 
 
-def _factor(factor: float) -> Rule:
-    return f"factor {factor:g}", lambda p, m: p > 0 and m > 0 and 1 / factor <= m / p <= factor
+def _factor(factor: float, published: float) -> Allowed:
+    rule = f"factor {factor:g}"
+    if not published > 0:  # nothing is a factor away from it
+        return Allowed(rule, math.inf, -math.inf)
+    return Allowed(rule, published / factor, published * factor)
 
 
 def _ordered(report: dict[str, Any]) -> dict[str, Any]:
@@ -159,14 +187,15 @@ def _ordered(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _leaves(value: Any, path: str = "") -> list[tuple[str, Any]]:
+def leaves_of(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """(place, value) of every figure of a report."""
     if isinstance(value, dict):
         pairs = [(f"{path}.{key}" if path else key, item) for key, item in value.items()]
     elif isinstance(value, list):
         pairs = [(f"{path}[{i}]", item) for i, item in enumerate(value)]
     else:
         return [(path, value)]
-    return [leaf for place, item in pairs for leaf in _leaves(item, place)]
+    return [leaf for place, item in pairs for leaf in leaves_of(item, place)]
 
 
 def _text(value: Any) -> str:

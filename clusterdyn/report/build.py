@@ -20,7 +20,12 @@ from clusterdyn.protocol import Study, open_study
 from clusterdyn.provenance import source_commit
 from clusterdyn.reference.agreement import KINDS, Agreement
 from clusterdyn.report.execute import ExecutedNotebook, quiet_tools, run_notebook
-from clusterdyn.report.html import figure_html, render_notebook_page, template_environment
+from clusterdyn.report.html import (
+    figure_html,
+    framed_table,
+    render_notebook_page,
+    template_environment,
+)
 from clusterdyn.report.markdown import markdown_to_html
 from clusterdyn.report.parameters import SourceError, check_parameters
 from clusterdyn.report.publish import (
@@ -273,7 +278,7 @@ def _agreement_table(rows: Sequence[Agreement], meaning: str) -> dict[str, Any]:
         align=("left", "right", "right", "left", "left", "left"),
     )
     return {
-        "table": _framed(data["text/html"], "places"),
+        "table": framed_table(data["text/html"], "places"),
         "within": sum(row.within for row in rows),
         "count": len(rows),
     }
@@ -283,10 +288,4 @@ def _claims_table(study: Study, family: str) -> Markup:
     """The strict claims of a family, each with its evidence."""
     table = strict_claims(study, family)
     data, _ = table_output(table.rows, columns=table.columns, caption=table.caption)
-    return _framed(data["text/html"])
-
-
-def _framed(table: str, *classes: str) -> Markup:
-    """A table that scrolls in itself where the page is narrow."""
-    frame = '<div class="{}" tabindex="0" role="group" aria-label="Table">{}</div>'
-    return Markup(frame.format(" ".join(("scroll wide", *classes)), table))
+    return framed_table(data["text/html"])

@@ -24,6 +24,7 @@ from clusterdyn.report.verify import Figure, about
 __all__ = [
     "figure_file",
     "figure_html",
+    "framed_table",
     "render_notebook_page",
     "render_page",
     "template_environment",
@@ -119,6 +120,17 @@ def figure_html(figure: Figure, *, id_prefix: str = "") -> Markup:
     template = template_environment().get_template("figure.html.j2")
     drawing = inline_svg(figure.svg, name=name, alt=figure.alt)
     return Markup(template.render(figure=figure, name=name, drawing=Markup(drawing)))
+
+
+def framed_table(table: str, *classes: str) -> Markup:
+    """Puts a table of HTML into a frame in which it scrolls by itself where the page is narrow.
+
+    Args:
+        table: as :func:`clusterdyn.display.table_output` makes it, escaped.
+        classes: of the frame, beside the usual ones.
+    """
+    frame = '<div class="{}" tabindex="0" role="group" aria-label="Table">{}</div>'
+    return Markup(frame.format(" ".join(("scroll wide", *classes)), table))
 
 
 def _shown(notebook: NotebookNode) -> NotebookNode:
