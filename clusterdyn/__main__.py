@@ -58,6 +58,13 @@ def parser() -> argparse.ArgumentParser:
         help="models that the plain loop trains; its time is scaled to all; default: all",
     )
 
+    timing = commands.add_parser(
+        "wall-clock", help="time a time step under each schedule, on a CPU or an accelerator"
+    )
+    _study_options(timing)
+    timing.add_argument("--device", default="cpu", help="cpu, cuda or mps; default: cpu")
+    timing.add_argument("--json", type=Path, metavar="FILE", help="write the times to a file")
+
     comparing = commands.add_parser(
         "compare",
         help="tell what moved between two reports",
@@ -133,18 +140,21 @@ def _run(options: argparse.Namespace) -> int:
     # Imported late: PyTorch and Jupyter take seconds, and a typing error should not.
     with _exit_on_interrupt():
         from clusterdyn.bench.side_by_side import run_bench
+        from clusterdyn.bench.wall_clock import device_name, measure_wall_clock
         from clusterdyn.execution import WorkersLost, available_cores, parse_workers
         from clusterdyn.installation import DifferentInstallation
         from clusterdyn.profiles import cost_config, parse_settings, strict_config, study_config
 
-    benching = options.command == "bench"
+    measuring = options.command in ("bench", "wall-clock")
     try:
         settings = parse_settings(options.settings)
         config = study_config(options.profile, settings)
         strict_config(options.profile, settings)
-        cost = cost_config(options.profile, settings, needed=benching)
-        if benching:
+        cost = cost_config(options.profile, settings, needed=measuring)
+        if options.command == "bench":
             cost = _asked_for(options, cost, len(config.seeds) * len(config.learning_rates))
+        elif options.command == "wall-clock":
+            device_name(options.device)
         elif options.workers is not None:
             options.workers = parse_workers(options.workers)
     except ValueError as error:
@@ -152,12 +162,12 @@ def _run(options: argparse.Namespace) -> int:
     with _exit_on_interrupt():
         from jsonschema import ValidationError
 
-        from clusterdyn.bench.tables import bench_targets, bench_times
+        from clusterdyn.bench.tables import bench_targets, bench_times, devices, wall_clock
         from clusterdyn.cluster import SchedulerError
         from clusterdyn.report.build import build_report
         from clusterdyn.report.parameters import ParameterError, SourceError
         from clusterdyn.report.publish import OutputError, check_file
-        from clusterdyn.report.results import bench_results, dump
+        from clusterdyn.report.results import bench_results, dump, wall_clock_results
         from clusterdyn.report.verify import NotebookFailure, one_line
 
     try:
@@ -174,12 +184,17 @@ def _run(options: argparse.Namespace) -> int:
         else:
             if options.json:
                 check_file(options.json)
-            cores = options.threads or available_cores()
-            result = run_bench(config, cost, cores=cores, progress=_say)
-            for table in (bench_times(result), bench_targets(result)):
+            if options.command == "bench":
+                cores = options.threads or available_cores()
+                result = run_bench(config, cost, cores=cores, progress=_say)
+                told, tables = bench_results(result), (bench_times(result), bench_targets(result))
+            else:
+                found = measure_wall_clock(config, cost, device=options.device, progress=_say)
+                told, tables = wall_clock_results(found), (wall_clock(found), devices(found))
+            for table in tables:
                 _say(f"\n{table.text()}")
             if options.json:
-                options.json.write_text(dump(bench_results(result)), encoding="utf-8")
+                options.json.write_text(dump(told), encoding="utf-8")
     except (ParameterError, SourceError, OutputError, SchedulerError) as error:
         return _refuse(error, 2)
     except ValidationError as error:

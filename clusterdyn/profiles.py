@@ -77,6 +77,9 @@ _QUICK_COST: dict[str, Any] = {
     "scaling_seconds": 0.002,
     "chunk_population": 16,
     "chunk_models": (2, 8),
+    "wall_clock_nodes": (16, 64),
+    "wall_clock_batch_sizes": (5, 20),
+    "wall_clock_seconds": 0.002,
 }
 
 # What each profile changes of the study's settings, and of those of the strict protocol and of the

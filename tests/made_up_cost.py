@@ -9,6 +9,7 @@ from clusterdyn.bench.power_law import fit_power_law
 from clusterdyn.bench.scaling import Axis, Chunk, Scaling, Sizes
 from clusterdyn.bench.side_by_side import bench_result
 from clusterdyn.bench.sweeps import SweepTimes
+from clusterdyn.bench.wall_clock import WallClock, WallClockPoint
 
 EXPONENTS = {"models": -0.1, "nodes": 1.2, "horizon": 0.9, "batch_size": 0.75, "sweeps": 0.5}
 MACHINE = Machine(
@@ -68,6 +69,23 @@ def axis(size: str) -> Axis:
     return Axis(size, values, models, seconds, values * 2**20, fit_power_law(values, per_model))
 
 
+def wall_clock() -> WallClock:
+    """At two sizes: round robin, of a quarter of the work, takes half the time; histogram twice."""
+    full = np.array([1e-3, 2e-3, 4e-3])
+    points = [
+        WallClockPoint(
+            nodes,
+            20,
+            nodes * np.stack([full, full * np.array([0.4, 0.5, 0.6]), 2 * full]),
+            3.0 * nodes * np.array([1, 0.25, 0.25]),
+            2**20 * np.array([4, 2, 5]),
+        )
+        for nodes in (16, 256)
+    ]
+    schedules = ("full", "round_robin", "histogram")
+    return WallClock("cpu", schedules, 3, 4, 4, tuple(points), None)
+
+
 def made_up_cost(*, jax: bool = True) -> Cost:
     """All of it."""
     chunks = [
@@ -80,4 +98,4 @@ def made_up_cost(*, jax: bool = True) -> Cost:
     bench = bench_result(
         contest(jax=jax), contest(jax=jax, long=True), sweeps(), cores=2, jax_note=note
     )
-    return Cost(MACHINE, bench, scaling)
+    return Cost(MACHINE, bench, scaling, wall_clock())

@@ -203,7 +203,8 @@ def test_no_command_at_all_exits_with_2_from_the_terminal():
     run = command()
     assert run.returncode == 2
     assert (
-        "usage: python -m clusterdyn" in run.stderr and "{report,bench,compare,gate}" in run.stderr
+        "usage: python -m clusterdyn" in run.stderr
+        and "{report,bench,wall-clock,compare,gate}" in run.stderr
     )
 
 

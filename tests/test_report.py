@@ -217,7 +217,7 @@ def test_a_report_is_an_index_a_page_a_notebook_two_json_files_and_the_figures(r
         "bench_report.json",
     }
     drawn = {name for name in names if "/" in name}
-    assert len(drawn) == 44 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
+    assert len(drawn) == 45 and all(re.fullmatch(r"figures/\w+\.svg", name) for name in drawn)
 
 
 def test_each_figure_file_is_shown_on_one_notebooks_page_and_some_lead_the_index(report):

@@ -16,6 +16,8 @@ _GRIDS = (
     "scaling_batch_sizes",
     "scaling_sweeps",
     "chunk_models",
+    "wall_clock_nodes",
+    "wall_clock_batch_sizes",
 )
 _COUNTS = (
     "cost_repeats",
@@ -27,6 +29,7 @@ _COUNTS = (
     "scaling_population",
     "scaling_seconds",
     "chunk_population",
+    "wall_clock_seconds",
 )
 
 
@@ -52,6 +55,9 @@ class CostConfig:
         chunk_population: S of the population that is trained in chunks.
         chunk_models: how many of its models fit into the memory that it is given, ascending; all
             of them come on top.
+        wall_clock_nodes, wall_clock_batch_sizes: n and B at which a time step of every schedule is
+            timed, ascending.
+        wall_clock_seconds: the least time, in s, of a block of them.
     """
 
     cost_repeats: int = 3
@@ -71,6 +77,9 @@ class CostConfig:
     scaling_seconds: float = 0.05
     chunk_population: int = 64
     chunk_models: tuple[int, ...] = (1, 4, 16)
+    wall_clock_nodes: tuple[int, ...] = (16, 256, 4096)
+    wall_clock_batch_sizes: tuple[int, ...] = (20, 400)
+    wall_clock_seconds: float = 0.02
 
     def __post_init__(self) -> None:
         check_types(self)

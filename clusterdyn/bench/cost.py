@@ -7,6 +7,7 @@ from clusterdyn.bench.config import CostConfig
 from clusterdyn.bench.machine import Machine
 from clusterdyn.bench.scaling import Scaling, measure_scaling
 from clusterdyn.bench.side_by_side import BenchResult, run_bench
+from clusterdyn.bench.wall_clock import WallClock, measure_wall_clock
 from clusterdyn.config import StudyConfig
 
 
@@ -18,11 +19,13 @@ class Cost:
         machine: on which.
         bench: one arm side by side with other ways to train it.
         scaling: growth of time and memory.
+        wall_clock: a time step under each schedule, on the CPU.
     """
 
     machine: Machine
     bench: BenchResult
     scaling: Scaling
+    wall_clock: WallClock
 
 
 def measure_cost(
@@ -41,4 +44,5 @@ def measure_cost(
         progress: called with one line now and then.
     """
     bench = run_bench(config, cost, cores=machine.cores, progress=progress)
-    return Cost(machine, bench, measure_scaling(config, cost, progress=progress))
+    scaling = measure_scaling(config, cost, progress=progress)
+    return Cost(machine, bench, scaling, measure_wall_clock(config, cost, progress=progress))

@@ -6,6 +6,7 @@ from clusterdyn.bench.scaling import Scaling
 from clusterdyn.bench.side_by_side import BenchResult
 from clusterdyn.bench.tables import MEBIBYTE, SIZES, exponent
 from clusterdyn.bench.targets import Target
+from clusterdyn.bench.wall_clock import WallClock, WallClockPoint
 from clusterdyn.execution import training_cost
 from clusterdyn.protocol import Study
 
@@ -23,6 +24,7 @@ def cost(study: Study) -> str:
                 _targets(measured.bench),
                 _growth(measured.scaling),
                 _chunks(measured.scaling),
+                f"**Wall-clock.** {saved_time(measured.wall_clock)}",
                 _stages(study),
             ),
         )
@@ -109,6 +111,28 @@ def _chunks(scaling: Scaling) -> str:
         f"(max_bytes at {smallest.max_bytes / MEBIBYTE:.2g} MiB), in "
         f"{np.median(smallest.seconds) / usual:.2f} times the time. Chunks of {fastest.models} "
         f"were the fastest, with {np.median(fastest.seconds) / usual:.2f} times the time."
+    )
+
+
+def saved_time(found: WallClock) -> str:
+    """How much of a time step schedules save, and how many save none."""
+    slower = sum(int(np.sum(np.median(point.ratios[1:], axis=1) > 1)) for point in found.points)
+    cases = len(found.points) * (len(found.schedules) - 1)
+    ends = dict.fromkeys((0, len(found.points) - 1))
+    told = "; ".join(_fastest(found, found.points[end]) for end in ends)
+    return (
+        f"At equal sweeps a schedule takes longer than the full sweep in {slower} of {cases} "
+        f"cases. The fastest: {told}."
+    )
+
+
+def _fastest(found: WallClock, point: WallClockPoint) -> str:
+    ratios = np.median(point.ratios, axis=1)
+    fastest = 1 + int(np.argmin(ratios[1:]))
+    return (
+        f"at n = {point.nodes}, B = {point.batch_size} `{found.schedules[fastest]}` with "
+        f"{ratios[fastest]:.2g} of the full sweep's time and {point.ideal[fastest]:.2g} of its "
+        "node updates"
     )
 
 

@@ -2,8 +2,11 @@
 
 import math
 
+import numpy as np
+
 from clusterdyn.bench.scaling import Axis, Scaling
 from clusterdyn.bench.side_by_side import BenchResult
+from clusterdyn.bench.wall_clock import WallClock
 from clusterdyn.protocol import Study
 from clusterdyn.tables import Table
 
@@ -124,6 +127,61 @@ def scaling(study: Study) -> Table:
 def _where(measured: Scaling) -> str:
     sizes = ", ".join(f"{SIZES[k][0]} = {v}" for k, v in vars(measured.sizes).items())
     return f"{sizes}, d = {measured.channels}"
+
+
+def wall_clock(found: WallClock) -> Table:
+    """A time step under every schedule at every size, against ``full`` and the ideal."""
+    rows = []
+    for point in found.points:
+        for row, schedule in enumerate(found.schedules):
+            ratios = point.ratios[row]
+            rows.append(
+                (
+                    f"{point.nodes}, {point.batch_size}",
+                    schedule,
+                    f"{1e3 * float(np.median(point.seconds[row])):.3g}",
+                    f"{np.median(ratios):.3g}",
+                    f"{ratios.min():.3g} to {ratios.max():.3g}",
+                    f"{point.ideal[row]:.3g}",
+                    _mebibytes(point.memory[row]),
+                )
+            )
+    return Table(
+        (
+            "n, B",
+            "schedule",
+            "time step [ms]",
+            "over full",
+            "repeats",
+            "node updates over full",
+            "memory [MiB]",
+        ),
+        rows,
+        f"A forward time step of one model on {found.device} in one thread, K = {found.sweeps} "
+        f"sweeps under every schedule, C = {found.clusters}, d = {found.channels}, on a ring: "
+        "median time, its ratio to the full sweep's in the same repeat (median, smallest and "
+        "largest), the ratio of node updates by the ledger, which an ideal machine would reach, "
+        "and the trainer's buffers for one time step and its gradient.",
+    )
+
+
+def devices(found: WallClock) -> Table:
+    """Which kinds of device were timed."""
+    on_cpu = found.device == "cpu"
+    rows = [
+        ("CPU", "measured" if on_cpu else "not measured", "—"),
+        (
+            "accelerator",
+            "not measured" if on_cpu else found.device,
+            "—" if found.utilisation is None else f"{found.utilisation:.0f} %",
+        ),
+    ]
+    return Table(
+        ("device", "measured", "utilisation"),
+        rows,
+        "Devices of this table. `python -m clusterdyn wall-clock --device cuda` measures the same "
+        "on an accelerator and samples how busy it was, where NVIDIA's management library tells.",
+    )
 
 
 def stage_seconds(study: Study) -> Table:

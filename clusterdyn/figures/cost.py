@@ -8,7 +8,7 @@ from clusterdyn.bench.scaling import Axis
 from clusterdyn.bench.tables import MEBIBYTE, SIZES, exponent
 from clusterdyn.bench.targets import Target
 from clusterdyn.display import INK, MUTED
-from clusterdyn.figures.protocol import log_scale
+from clusterdyn.figures.protocol import LOOKS, log_scale
 from clusterdyn.figures.style import BASELINE, IDEA, Picture, label, legend, new_figure, spread
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import describe
@@ -160,5 +160,43 @@ def cost_chunks(study: Study) -> Picture:
         "chunk after chunk; max_bytes is the bound that was given. The peak is that of the whole "
         "process above its start, so it holds what lies outside of the trainer's bound as well: "
         "data and the libraries' own memory. Dots: repeats; diamonds: their medians.",
+        _provenance(study),
+    )
+
+
+def cost_wall_clock(study: Study) -> Picture:
+    """Time of a time step over the full sweep's, beside the ratio of node updates."""
+    found = study.cost.wall_clock
+    figure, axes = new_figure(width=8.4, height=1.2 + 0.75 * len(found.points))
+    axis, told = axes[0, 0], []
+    others = list(enumerate(found.schedules))[1:]
+    for row, point in enumerate(found.points):
+        for move, (place, schedule) in zip(spread(len(others), 0.34), others, strict=True):
+            look, ratios = LOOKS[schedule], point.ratios[place]
+            ideal, middle = point.ideal[place], float(np.median(ratios))
+            name = schedule if row == 0 else None
+            axis.plot([ideal, middle], [row + move] * 2, "-", color=look.colour, alpha=0.35)
+            axis.plot(
+                ratios, [row + move] * len(ratios), look.marker, color=look.colour, alpha=0.75,
+                markersize=5, label=name,
+            )  # fmt: skip
+            axis.plot(ideal, row + move, "|", color=INK, markersize=9, markeredgewidth=1.6)
+            told.append(f"n = {point.nodes}, B = {point.batch_size}, {schedule} {middle:.2g}")
+    axis.plot([], [], "|", color=INK, markersize=9, markeredgewidth=1.6, label="node updates")
+    axis.axvline(1, color=MUTED, linewidth=1)
+    log_scale(axis, "x")
+    names = [f"n = {point.nodes}, B = {point.batch_size}" for point in found.points]
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    label(axis, x="time of a time step over the full sweep's, a ratio")
+    legend(axis, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return Picture(
+        figure,
+        "cost_wall_clock",
+        f"Time of a time step over the full sweep's at equal sweeps: {'; '.join(told)}.",
+        f"One model on {found.device} in one thread, K = {found.sweeps} sweeps under every "
+        "schedule. A mark a repeat, timed in turn with the full sweep; the bar is the ratio of "
+        "node updates by the ledger, which time would follow on an ideal machine. Right of 1 a "
+        "schedule takes longer than the full sweep although it moves fewer nodes.",
         _provenance(study),
     )

@@ -1,5 +1,7 @@
 """Figures of notebook 10: other graphs, partitions, sizes, sweeps and relaxation factors."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -71,8 +73,20 @@ def _over_full(study: Study, name: str, experiments: tuple[str, ...]) -> Picture
         "Every schedule against the full sweep of its place, at the same node updates a time step. "
         f"Marks are ratios of geometric means over {len(study.limits.result.test_seeds)} test "
         "seeds with 95 % intervals, faint dots the seeds; left of 1 a schedule is better. Shaded: "
-        f"±{EQUIVALENCE_MARGIN:.0%}, the equivalence margin.",
+        f"±{EQUIVALENCE_MARGIN:.0%}, the equivalence margin."
+        + _unmarked(place for name in shown for place in places(study, name)),
         provenance(study),
+    )
+
+
+def _unmarked(found: Iterable[PlaceResult]) -> str:
+    """Says why rows are empty."""
+    empty = [place.name for place in found if not place.arms[1:]]
+    if not empty:
+        return ""
+    return (
+        f" Without marks: {', '.join(empty)}, where the full sweep's work is more updates of one "
+        "cluster than are measured."
     )
 
 
@@ -115,6 +129,7 @@ def limits_settling(study: Study) -> Picture:
         told.append(f"{place.name} {np.median(curves[-1]):.1g}")
     axis.set_yscale("log")
     axis.set_xscale("symlog", linthresh=10)
+    axis.set_xlim(left=0)
     label(axis, x="full sweeps of the first time step", y="residual over the first, a ratio")
     legend(axis, title="trained with", loc="lower left")
     return Picture(

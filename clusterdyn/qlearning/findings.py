@@ -35,7 +35,7 @@ def learned(study: Study) -> str:
 
 
 def learned_headline(study: Study) -> str:
-    """Whether learned schedules beat random ones."""
+    """Whether learned schedules beat random ones, with their names."""
     claims = against_random(study)
     told = [
         f"{len(group)} {words} ({_names(group)})"
@@ -43,6 +43,17 @@ def learned_headline(study: Study) -> str:
         if (group := [claim for claim in claims if claim.verdict == verdict])
     ]
     return f"**Against a random schedule.** Of {len(claims)} learned schedules {'; '.join(told)}."
+
+
+def learned_verdicts(study: Study) -> str:
+    """Whether learned schedules beat random ones, counted."""
+    claims = against_random(study)
+    told = [
+        f"{count} {words}"
+        for verdict, words in _AGAINST.items()
+        if (count := sum(claim.verdict == verdict for claim in claims))
+    ]
+    return f"Of {len(claims)} learned schedules {'; '.join(told)}."
 
 
 def _names(claims: Iterable[Claim]) -> str:

@@ -16,6 +16,7 @@ from clusterdyn.choices import choices_at_test, work_ratio
 from clusterdyn.config import StudyConfig
 from clusterdyn.display import table_output
 from clusterdyn.execution import available_cores
+from clusterdyn.limitations import limitations
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.provenance import source_commit
 from clusterdyn.reference.agreement import KINDS, Agreement
@@ -45,6 +46,7 @@ from clusterdyn.report.strict_results import strict_summary
 from clusterdyn.report.svg import figure_file
 from clusterdyn.strict.findings import strict_headline
 from clusterdyn.strict.tables import claims as strict_claims
+from clusterdyn.tables import Table
 
 INDEX_FIGURES = ("significance_differences", "training_choices")
 STRICT_FIGURES = ("strict_work", "strict_decomposition")
@@ -255,7 +257,12 @@ def render_index(
                 for kind, meaning in KINDS.items()
             },
             rules=results["rules"],
-            claims=[_claims_table(study, family) for family in INDEX_CLAIMS if study.strict_config],
+            claims=[
+                _table(strict_claims(study, family))
+                for family in INDEX_CLAIMS
+                if study.strict_config
+            ],
+            limitations=_table(limitations(study)) if _leaves_nothing_out(study) else None,
         )
     )
 
@@ -284,8 +291,12 @@ def _agreement_table(rows: Sequence[Agreement], meaning: str) -> dict[str, Any]:
     }
 
 
-def _claims_table(study: Study, family: str) -> Markup:
-    """The strict claims of a family, each with its evidence."""
-    table = strict_claims(study, family)
+def _leaves_nothing_out(study: Study) -> bool:
+    """Whether the study has all that the table of limitations tells of."""
+    configs = (study.limits_config, study.learning_config, study.cost_config)
+    return all(config is not None for config in configs)
+
+
+def _table(table: Table) -> Markup:
     data, _ = table_output(table.rows, columns=table.columns, caption=table.caption)
     return framed_table(data["text/html"])

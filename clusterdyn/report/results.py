@@ -15,6 +15,7 @@ import numpy as np
 from clusterdyn.artifacts import PACKAGE
 from clusterdyn.bench.config import CostConfig
 from clusterdyn.bench.side_by_side import BenchResult
+from clusterdyn.bench.wall_clock import WallClock
 from clusterdyn.config import StudyConfig, canonical_json
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import source_commit
@@ -136,6 +137,7 @@ def cost_results(study: Study) -> dict[str, Any] | None:
         "machine": cost.machine,
         "bench": bench_results(cost.bench),
         "scaling": cost.scaling,
+        "wall_clock": wall_clock_results(cost.wall_clock),
         "stage_seconds": study.stage_seconds(),
     }
 
@@ -148,6 +150,14 @@ def bench_results(bench: BenchResult) -> dict[str, Any]:
         for target in bench.targets
     ]
     return {**vars(bench), "targets": targets}
+
+
+def wall_clock_results(found: WallClock) -> dict[str, Any]:
+    """Times of a time step as JSON tells them: every field, and the ratios to ``full``."""
+    points = [
+        {**vars(point), "ratios": point.ratios, "ideal": point.ideal} for point in found.points
+    ]
+    return {**vars(found), "points": points}
 
 
 def reference_results(study: Study) -> dict[str, Any]:
