@@ -611,3 +611,28 @@ def test_a_report_is_stale_once_anything_that_it_is_made_from_has_changed(
 
 def test_the_committed_report_was_made_by_the_committed_code(committed):
     assert stale_reasons(committed, *settings_of("full")) == []
+
+
+def test_the_index_answers_every_published_limitation_from_results_json(report):
+    tables = Tables((report / "index.html").read_text("utf-8")).tables
+    (table,) = (t for t in tables if t[0][0] == "limitation of the published trial")
+    answers = {row[0]: row[2] for row in table[1:]}
+    assert len(answers) == 7
+    claims = load(report, "results.json")["limits"]["claims"]
+    senses = {
+        "better": "helps", "worse": "harms", "equivalent": "equivalent",
+        "not clearly different": "unclear",
+    }  # fmt: skip
+    for limitation, experiment in (
+        ("no larger graphs", "nodes"),
+        ("no other partitions", "partitions"),
+        ("no more than three sweeps", "sweeps"),
+        ("no GRU internals", "gru"),
+    ):
+        against = re.findall(r"of (\d+) comparisons ([^.]+)\.", answers[limitation])
+        for (count, told), family in zip(against, ("full", "random"), strict=False):
+            mine = [c["verdict"] for c in claims if c["family"] == f"{experiment}_{family}"]
+            assert int(count) == len(mine) > 0
+            for number, sense in re.findall(r"(\d+) ([a-z ]+)", told):
+                assert int(number) == mine.count(senses[sense])
+    assert "Not measured" in answers["no accelerator use"]
