@@ -125,6 +125,20 @@ def process_pool(workers: int | None = None) -> Iterator[Executor | None]:
             raise
 
 
+@contextmanager
+def workers_of(executor: Executor | None) -> Iterator[Executor | None]:
+    """A given executor, which stays open for what comes after, or processes of this machine.
+
+    Args:
+        executor: or None.
+    """
+    if executor is not None:
+        yield executor
+        return
+    with process_pool() as pool:
+        yield pool
+
+
 class Run(Protocol):
     """What can be trained and kept, such as ``arms.TrainingRun``; equal runs have equal hashes.
 

@@ -29,6 +29,7 @@ _QUICK: dict[str, Any] = {
 
 _QUICK_STRICT: dict[str, Any] = {
     "selection_rates": (0.01, 0.0316, 0.1),
+    "side_rates": (0.01, 0.0316, 0.1),
     "grid_extensions": 0,
     "selection_seeds": (0, 1),
     "test_seeds": (100, 101, 102),
@@ -50,15 +51,14 @@ _QUICK_LEARNING: dict[str, Any] = {
 }
 
 _QUICK_LIMITS: dict[str, Any] = {
-    "graphs": ("torus", "complete"),
-    "partitions": ("strided", "coloring"),
-    "clusters": (2,),
-    "nodes": (16,),
-    "node_epochs": 1,
-    "sweeps": (1, 6),
-    "relaxations": (1.0,),
+    "other_graphs": ("torus", "complete"),
+    "other_partitions": ("strided", "coloring"),
+    "other_clusters": (2,),
+    "other_nodes": (16,),
+    "other_nodes_epochs": 1,
+    "other_sweeps": (1, 6),
+    "other_relaxations": (1.0,),
     "law_seeds": 2,
-    "rates": (0.01, 0.0316, 0.1),
 }
 
 _QUICK_COST: dict[str, Any] = {
@@ -82,14 +82,25 @@ _QUICK_COST: dict[str, Any] = {
     "wall_clock_seconds": 0.002,
 }
 
-# What each profile changes of the study's settings, and of those of the strict protocol and of the
-# cost measurements where it has them.
-PROFILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]] = {
-    "quick": (_QUICK, _QUICK_STRICT, _QUICK_COST),
-    "reference": ({}, None, None),
-    "full": ({}, {}, {}),
+_PARTS = {
+    "study": (StudyConfig, "the study"),
+    "strict": (StrictConfig, "the strict protocol"),
+    "learning": (QLearningConfig, "learned schedules"),
+    "limits": (LimitsConfig, "the experiments beyond the published setting"),
+    "cost": (CostConfig, "the cost measurements"),
 }
-_CONFIGS = (StudyConfig, StrictConfig, CostConfig)
+# What each profile changes of the defaults; a part that it does not name is not run.
+PROFILES: dict[str, dict[str, dict[str, Any]]] = {
+    "quick": {
+        "study": _QUICK,
+        "strict": _QUICK_STRICT,
+        "learning": _QUICK_LEARNING,
+        "limits": _QUICK_LIMITS,
+        "cost": _QUICK_COST,
+    },
+    "reference": {"study": {}},
+    "full": {part: {} for part in _PARTS},
+}
 
 
 def study_config(profile: str, settings: Mapping[str, Any] | None = None) -> StudyConfig:
@@ -97,126 +108,104 @@ def study_config(profile: str, settings: Mapping[str, Any] | None = None) -> Stu
 
     Args:
         profile: quick, reference or full.
-        settings: field names of ``StudyConfig`` (or of ``StrictConfig`` and ``CostConfig``, which
-            are passed over) to values of the field's own type.
+        settings: names of fields, of this config or of those of other parts, which are passed
+            over, to values of the field's own type.
 
     Raises:
         ValueError: for an unknown profile or field, a wrong type or a value out of range.
     """
-    study, _, _ = _split(profile, settings)
-    return StudyConfig(**{**PROFILES[profile][0], **study})
+    return _config("study", profile, settings)
 
 
 def strict_config(profile: str, settings: Mapping[str, Any] | None = None) -> StrictConfig | None:
     """A profile's settings of the strict protocol, or None where it has none.
 
     Args:
-        profile: quick, reference or full.
-        settings: as in ``study_config``.
+        profile, settings: as in ``study_config``.
 
     Raises:
-        ValueError: as in ``study_config``, and for a setting of the strict protocol in a profile
-            that does not run it.
+        ValueError: as in ``study_config``, and for a setting of this part in a profile that does
+            not run it.
     """
-    _, strict, _ = _split(profile, settings)
-    defaults = PROFILES[profile][1]
-    if defaults is not None:
-        return StrictConfig(**{**defaults, **strict})
-    if strict:
-        raise ValueError(
-            f"{', '.join(strict)} belong to the strict protocol, which profile {profile!r} does "
-            "not run; use profile full"
-        )
-    return None
+    return _config("strict", profile, settings)
 
 
-def learning_config(profile: str) -> QLearningConfig | None:
-    """A profile's settings of learned schedules, or None where there is no strict protocol.
-
-    Args:
-        profile: quick, reference or full.
-
-    Raises:
-        ValueError: for an unknown profile.
-    """
-    if strict_config(profile) is None:
-        return None
-    return QLearningConfig(**(_QUICK_LEARNING if profile == "quick" else {}))
+def learning_config(
+    profile: str, settings: Mapping[str, Any] | None = None
+) -> QLearningConfig | None:
+    """A profile's settings of learned schedules, as ``strict_config``."""
+    return _config("learning", profile, settings)
 
 
-def limits_config(profile: str) -> LimitsConfig | None:
-    """A profile's settings of the places beyond the published one, or None where it has none.
-
-    Args:
-        profile: quick, reference or full.
-
-    Raises:
-        ValueError: for an unknown profile.
-    """
-    if strict_config(profile) is None:
-        return None
-    return LimitsConfig(**(_QUICK_LIMITS if profile == "quick" else {}))
+def limits_config(profile: str, settings: Mapping[str, Any] | None = None) -> LimitsConfig | None:
+    """A profile's settings of the places beyond the published one, as ``strict_config``."""
+    return _config("limits", profile, settings)
 
 
 def cost_config(
     profile: str, settings: Mapping[str, Any] | None = None, *, needed: bool = False
 ) -> CostConfig | None:
-    """A profile's settings of the cost measurements, or None where it has none.
+    """A profile's settings of the cost measurements, as ``strict_config``.
 
     Args:
-        profile: quick, reference or full.
-        settings: as in ``study_config``.
+        profile, settings: as in ``study_config``.
         needed: takes the defaults where the profile has none.
-
-    Raises:
-        ValueError: as in ``study_config``, and for a setting of the cost measurements in a
-            profile that does not make them.
     """
-    _, _, given = _split(profile, settings)
-    defaults = PROFILES[profile][2]
-    if defaults is None and needed:
-        defaults = {}
+    return _config("cost", profile, settings, needed=needed)
+
+
+def _config(
+    part: str, profile: str, settings: Mapping[str, Any] | None, *, needed: bool = False
+) -> Any:
+    """A part's config under a profile, or None where the profile does not run it."""
+    if profile not in PROFILES:
+        raise ValueError(f"profile must be one of {', '.join(PROFILES)}; got {profile!r}")
+    given = _of_part(part, settings or {})
+    defaults = PROFILES[profile].get(part, {} if needed else None)
+    kind, words = _PARTS[part]
     if defaults is not None:
-        return CostConfig(**{**defaults, **given})
+        return kind(**{**defaults, **given})
     if given:
         raise ValueError(
-            f"{', '.join(given)} belong to the cost measurements, which profile {profile!r} does "
-            "not make; use profile full"
+            f"{', '.join(given)} belong to {words}, which profile {profile!r} does not run; use "
+            "profile full"
         )
     return None
 
 
-def _split(profile: str, settings: Mapping[str, Any] | None) -> tuple[dict[str, Any], ...]:
-    """Settings of the study, those of the strict protocol, and those of the cost measurements."""
-    if profile not in PROFILES:
-        raise ValueError(f"profile must be one of {', '.join(PROFILES)}; got {profile!r}")
-    settings = dict(settings or {})
-    names = [[field.name for field in dataclasses.fields(kind)] for kind in _CONFIGS]
-    known = [name for group in names for name in group]
+def _of_part(part: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that belong to a part."""
+    names = {
+        other: [field.name for field in dataclasses.fields(kind)]
+        for other, (kind, _) in _PARTS.items()
+    }
+    known = [name for group in names.values() for name in group]
     for name in settings:
         if name not in known:
             raise ValueError(f"unknown setting {name!r}; the settings are {', '.join(known)}")
-    return tuple(
-        {name: value for name, value in settings.items() if name in group} for group in names
-    )
+    return {name: value for name, value in settings.items() if name in names[part]}
+
+
+_OUTER_COMMA = re.compile(r",(?![^()]*\))")  # none within round brackets
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
     """Reads NAME=VALUE texts, as the command line takes them.
 
-    Lists are written with commas (``seeds=0,1,2``). Values are read as JSON where they are
-    JSON and as text elsewhere; ``study_config`` then checks names and types.
+    Lists are written with commas (``seeds=0,1,2``); a comma in round brackets belongs to the text
+    around it. Values are read as JSON where they are JSON and as text elsewhere; ``study_config``
+    then checks names and types.
 
     Raises:
         ValueError: if a text has no "=", or a name stands twice.
     """
     settings: dict[str, Any] = {}
-    lists = [
-        name
-        for config in _CONFIGS
+    lists = {
+        name: typing.get_args(kind)[0]
+        for config, _ in _PARTS.values()
         for name, kind in typing.get_type_hints(config).items()
         if typing.get_origin(kind) is tuple
-    ]
+    }
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
         name = name.strip()
@@ -227,6 +216,8 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
         if name in lists:
             items = text.strip().removeprefix("[").removesuffix("]").strip().removesuffix(",")
             text = f"[{items}]"
+            if lists[name] is str and '"' not in items:
+                text = json.dumps([item.strip() for item in _OUTER_COMMA.split(items) if items])
         settings[name] = text
         # JSON wants a digit before the point; people leave out the 0.
         for candidate in (text, re.sub(r"(?<!\d)\.(?=\d)", "0.", text)):

@@ -6,10 +6,10 @@ on the test score; the baseline's grid averages its first seeds only, the idea's
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from clusterdyn.bench.machine import this_machine
 from clusterdyn.comparison import Comparison, compare
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import Dataset
-from clusterdyn.execution import process_pool, train_all
+from clusterdyn.execution import train_all
 from clusterdyn.grids import ArmGrid, arm_grid
 from clusterdyn.limits.config import LimitsConfig
 from clusterdyn.limits.results import LimitsStudy
@@ -36,8 +36,9 @@ from clusterdyn.profiles import (
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.results import LearnedStudy
 from clusterdyn.strict.config import StrictConfig
-from clusterdyn.strict.inference import StrictInference, infer_strict
-from clusterdyn.strict.study import StrictResult, run_strict
+from clusterdyn.strict.inference import StrictInference
+from clusterdyn.strict.results import StrictStudy
+from clusterdyn.strict.study import StrictResult
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import TrainedPopulation
 from clusterdyn.verdicts import (
@@ -192,26 +193,9 @@ class Study:
             )
         return self._checks[schedule]
 
-    def strict_stage(self) -> Stage:
-        """What the strict study depends on."""
-        return Stage(
-            name="strict",
-            module="clusterdyn.strict.study",
-            config={
-                "strict": asdict(self.strict_config),
-                "published_rate": self._published_rate,
-                **vars(self.config),
-            },
-        )
-
-    @property
-    def _published_rate(self) -> float:
-        """The learning rate that the reference protocol chooses for the published idea."""
-        return self.grid("histogram").learning_rate
-
     @cached_property
-    def strict(self) -> StrictResult:
-        """All that the strict protocol measures.
+    def strict_study(self) -> StrictStudy:
+        """The strict protocol.
 
         Raises:
             ValueError: if the profile does not run it.
@@ -220,34 +204,23 @@ class Study:
             raise ValueError(
                 f"{self.label or 'this study'} does not run the strict protocol; use profile full"
             )
+        return StrictStudy(
+            self.config,
+            self.strict_config,
+            self.grid("histogram").learning_rate,
+            self.store,
+            self.executor,
+        )
 
-        def run() -> StrictResult:
-            # A given executor stays open for what comes after.
-            pool = process_pool() if self.executor is None else nullcontext(self.executor)
-            with pool as executor:
-                return run_strict(
-                    self.config,
-                    self.strict_config,
-                    self._published_rate,
-                    self.store,
-                    executor=executor,
-                )
+    @property
+    def strict(self) -> StrictResult:
+        """All that the strict protocol measures; see ``strict_study``."""
+        return self.strict_study.result
 
-        return self.store.load_or_compute(self.strict_stage(), StrictResult, run)
-
-    def inference_stage(self) -> Stage:
-        """What the claims depend on."""
-        strict = self.strict_stage()
-        return Stage("claims", "clusterdyn.strict.inference", strict.config, (strict.key,))
-
-    @cached_property
+    @property
     def inference(self) -> StrictInference:
         """Every comparison of the strict study, and the power of its protocol."""
-
-        def infer() -> StrictInference:
-            return infer_strict(self.strict, self.config, self.strict_config, self._published_rate)
-
-        return self.store.load_or_compute(self.inference_stage(), StrictInference, infer)
+        return self.strict_study.inference
 
     def cost_stage(self) -> Stage:
         """What the measured cost depends on, the machine included."""
@@ -286,7 +259,7 @@ class Study:
         stages = [self.training_stage(arm) for arm in arms]
         stages += [self.mechanism_stage(arm) for arm in arms]
         if self.strict_config is not None:
-            stages += [self.strict_stage(), self.inference_stage()]
+            stages += [self.strict_study.stage, self.strict_study.inference_stage]
         if self.learning_config is not None:
             stages += [self.learned.stage, self.learned.claims_stage]
         if self.limits_config is not None:
@@ -373,7 +346,8 @@ def open_study(
 
     Args:
         profile: quick, reference or full.
-        settings: fields of ``StudyConfig``, ``StrictConfig`` and ``CostConfig`` to replace.
+        settings: fields of ``StudyConfig`` and of the configs of the profile's other parts to
+            replace.
         artifacts: directory of the artifacts; ``artifacts`` beside the package if empty.
         executor: trains populations side by side, as of :class:`Study`.
         progress: called with one line a block of work.
@@ -384,17 +358,11 @@ def open_study(
     root = Path(artifacts) if artifacts else default_root()
     config = study_config(profile, settings)
     strict, cost = strict_config(profile, settings), cost_config(profile, settings)
-    used = {**vars(config), **(vars(strict) if strict else {}), **(vars(cost) if cost else {})}
+    learning, limits = learning_config(profile, settings), limits_config(profile, settings)
+    used: dict[str, Any] = {}
+    for part in (config, strict, learning, limits, cost):
+        used |= vars(part) if part else {}
     changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
     store = ArtifactStore(root, progress)
-    return Study(
-        config,
-        store,
-        label,
-        strict,
-        learning_config(profile),
-        cost,
-        executor,
-        limits_config(profile),
-    )
+    return Study(config, store, label, strict, learning, cost, executor, limits)

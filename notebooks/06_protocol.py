@@ -39,8 +39,8 @@ study = open_study(profile, settings, artifacts)
 show_text(design.reference_and_strict(study))
 
 # %% [markdown]
-# How many seeds the side experiments get in profile `full` was settled when results of earlier runs
-# had been seen. Time alone decided it; no schedule, rate or rule was changed with it.
+# How many seeds and rates the side experiments get in profile `full` was settled when results of
+# earlier runs had been seen. Time alone decided it; no schedule, rate or rule was changed with it.
 
 # %% [markdown]
 # ## Selection on validation

@@ -10,7 +10,15 @@ import pytest
 import torch
 
 from clusterdyn.config import StudyConfig, canonical_json
-from clusterdyn.profiles import PROFILES, parse_settings, study_config
+from clusterdyn.profiles import (
+    PROFILES,
+    cost_config,
+    learning_config,
+    limits_config,
+    parse_settings,
+    strict_config,
+    study_config,
+)
 from clusterdyn.training import TrainingConfig
 
 
@@ -429,6 +437,32 @@ def test_what_people_type_is_read_as_they_mean_it():
     texts = ["relaxation=.5", "seeds=0, 1,", "learning_rates=.003,1e-2"]
     settings = {"relaxation": 0.5, "seeds": [0, 1], "learning_rates": [0.003, 0.01]}
     assert parse_settings(texts) == settings
+
+
+def test_lists_of_texts_need_no_quotes_and_keep_the_commas_in_brackets():
+    text = "other_graphs=torus, random_regular(degree=3, seed=1),complete"
+    graphs = ["torus", "random_regular(degree=3, seed=1)", "complete"]
+    assert parse_settings([text]) == {"other_graphs": graphs}
+    assert parse_settings(["other_graphs=" + json.dumps(graphs)]) == {"other_graphs": graphs}
+    assert parse_settings(["ordered_rewards="]) == {"ordered_rewards": []}
+
+
+@pytest.mark.parametrize(
+    ("part", "text", "value"),
+    [
+        (strict_config, "test_seeds=50,51,52", (50, 51, 52)),
+        (learning_config, "passes=7", 7),
+        (limits_config, "other_nodes=12,20", (12, 20)),
+        (cost_config, "cost_repeats=3", 3),
+    ],
+)
+def test_settings_of_every_part_are_given_in_one_place(part, text, value):
+    settings = parse_settings([text, "epochs=2"])
+    (name,) = set(settings) - {"epochs"}
+    assert getattr(part("quick", settings), name) == value
+    assert study_config("quick", settings).epochs == 2
+    with pytest.raises(ValueError, match=f"{name} belong to .*, which profile 'reference' does"):
+        part("reference", settings)
 
 
 @pytest.mark.parametrize("device", ["tpu", "gpu", "", "meta"])

@@ -153,7 +153,9 @@ def test_a_place_departs_from_the_study_in_one_respect_beside_the_sweeps_of_equa
 
 
 def test_what_repeats_another_place_or_cannot_be_is_left_out_with_the_reason():
-    limits = LimitsConfig(graphs=("torus", "ring"), clusters=(4, 2), sweeps=(3, 1))
+    limits = LimitsConfig(
+        other_graphs=("torus", "ring"), other_clusters=(4, 2), other_sweeps=(3, 1)
+    )
     places, left_out = plan(StudyConfig(nodes=8), limits)
     reasons = {out.name: out.reason for out in left_out}
     for name in ("ring", "contiguous, C = 4", "K = 3"):
@@ -172,9 +174,9 @@ def test_a_schedule_that_would_take_too_many_updates_is_named(study):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"sweeps": (0, 1)}, "sweeps must be positive"),
-        ({"relaxations": (0.5, 1.5)}, "relaxations must lie in (0, 1]; got [0.5, 1.5]"),
-        ({"graphs": ("torus", "torus")}, "graphs must not repeat"),
+        ({"other_sweeps": (0, 1)}, "other_sweeps must be positive"),
+        ({"other_relaxations": (0.5, 1.5)}, "other_relaxations must lie in (0, 1]; got [0.5, 1.5]"),
+        ({"other_graphs": ("torus", "torus")}, "other_graphs must not repeat"),
         ({"law_seeds": 1}, "law_seeds must be at least 2; got 1"),
     ],
 )

@@ -57,7 +57,7 @@ def small_config(**changes) -> StudyConfig:
 
 
 def small_strict(**changes) -> StrictConfig:
-    return strict_config("quick", changes)
+    return strict_config("quick", {"side_rates": [0.00316, 0.01, 0.0316], **changes})
 
 
 @pytest.fixture(scope="module")
@@ -189,17 +189,17 @@ def test_every_arm_gets_the_same_grid_seeds_and_budget(result):
     strict = small_strict()
     fixed = [arm for arm in result.arms if arm.label == f"histogram, rate={RATE:g}"]
     assert len(fixed) == 1
-    for side, tests, selections in (
-        (False, 3, len(strict.selection_seeds)),
-        (True, strict.side_test_seeds, strict.side_selection_seeds),
+    for side, tests, selections, rates in (
+        (False, 3, len(strict.selection_seeds), strict.selection_rates),
+        (True, strict.side_test_seeds, strict.side_selection_seeds, strict.side_rates),
     ):
         labels = {a.label for a in all_arms(small_config(), strict, RATE) if a.side == side}
         of_kind = [arm for arm in result.arms if arm.label in labels and arm not in fixed]
         assert len(of_kind) > 10
         for arm in of_kind:
             assert arm.test_mse.shape == (tests,)
-            assert arm.validation.shape == (selections, len(strict.selection_rates))
-            assert_allclose(arm.rates, strict.selection_rates)
+            assert arm.validation.shape == (selections, len(rates))
+            assert_allclose(arm.rates, rates)
 
 
 def test_the_runs_of_all_arms_differ_in_what_an_arm_changes_and_in_nothing_else():

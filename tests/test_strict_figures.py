@@ -114,7 +114,7 @@ def test_each_notebook_shows_every_figure_of_its_module_once_and_counts_them():
 
 
 def test_figures_are_called_as_their_functions_and_their_words_have_no_holes(pictures, study):
-    stage = study.strict_stage()
+    stage = study.strict_study.stage
     for name, picture in pictures.items():
         assert picture.name == name
         assert f"{stage.name} {stage.key[:10]}" in picture.provenance
@@ -739,15 +739,15 @@ def test_the_opening_of_the_protocol_tells_this_runs_numbers(study):
         (
             {},
             "**Side experiments** (arms trained with 2 node updates a time step; over 2 time "
-            "steps; for 2 epochs) use the first 2 of 3 test seeds alone. This was chosen for time, "
-            "and makes their intervals wider.",
+            "steps; for 2 epochs) start from 3 rates from 0.01 to 0.1 and use the first 2 of 3 test "
+            "seeds alone. This was chosen for time, and makes their intervals wider.",
         ),
         (
             {"selection_seeds": (1, 2, 3, 4), "work_budgets": (2, 8, 9), "epoch_budgets": (1,)},
-            "(arms trained with 2 or 9 node updates a time step; over 2 time steps) use the first "
-            "2 of 4 selection seeds and the first 2 of 3 test seeds alone.",
+            "(arms trained with 2 or 9 node updates a time step; over 2 time steps) start from "
+            "3 rates from 0.01 to 0.1 and use the first 2 of 4 selection seeds and the first 2 of 3 test seeds alone.",
         ),
-        ({"side_test_seeds": 9}, "for 2 epochs) use as many seeds as the rest."),
+        ({"side_test_seeds": 9}, "from 0.01 to 0.1 and use as many seeds as the rest."),
         (
             {"work_budgets": (8,), "horizons": (3,), "epoch_budgets": (1,)},
             "There are no side experiments.",

@@ -157,11 +157,12 @@ def wall_clock(found: WallClock) -> Table:
             "memory [MiB]",
         ),
         rows,
-        f"A forward time step of one model on {found.device} in one thread, K = {found.sweeps} "
-        f"sweeps under every schedule, C = {found.clusters}, d = {found.channels}, on a ring: "
-        "median time, its ratio to the full sweep's in the same repeat (median, smallest and "
-        "largest), the ratio of node updates by the ledger, which an ideal machine would reach, "
-        "and the trainer's buffers for one time step and its gradient.",
+        f"A forward time step of one model on {found.device_in_words} in one thread, "
+        f"K = {found.sweeps} sweeps under every schedule, C = {found.clusters}, "
+        f"d = {found.channels}, on a ring: median time, its ratio to the full sweep's in the same "
+        "repeat (median, smallest and largest), the ratio of node updates by the ledger, which "
+        "an ideal machine would reach, and the trainer's buffers for one time step and its "
+        "gradient.",
     )
 
 

@@ -87,6 +87,11 @@ class WallClock:
     points: tuple[WallClockPoint, ...]
     utilisation: float | None
 
+    @property
+    def device_in_words(self) -> str:
+        """As a sentence names it."""
+        return "the CPU" if self.device == "cpu" else self.device
+
     def point(self, nodes: int, batch_size: int) -> WallClockPoint:
         """The point of a size."""
         (found,) = (p for p in self.points if (p.nodes, p.batch_size) == (nodes, batch_size))

@@ -194,9 +194,9 @@ def cost_wall_clock(study: Study) -> Picture:
         figure,
         "cost_wall_clock",
         f"Time of a time step over the full sweep's at equal sweeps: {'; '.join(told)}.",
-        f"One model on {found.device} in one thread, K = {found.sweeps} sweeps under every "
-        "schedule. A mark a repeat, timed in turn with the full sweep; the bar is the ratio of "
-        "node updates by the ledger, which time would follow on an ideal machine. Right of 1 a "
-        "schedule takes longer than the full sweep although it moves fewer nodes.",
+        f"One model on {found.device_in_words} in one thread, K = {found.sweeps} sweeps under "
+        "every schedule. A mark a repeat, timed in turn with the full sweep; the bar is the ratio "
+        "of node updates by the ledger, which time would follow on an ideal machine. Right of 1 a "
+        "schedule takes longer than the full sweep, whatever it saves in node updates.",
         _provenance(study),
     )

@@ -28,15 +28,15 @@ def gru_schedules(study: Study) -> Picture:
         ]
         axis.set_yticks(range(len(names)), names, fontsize=8.5)
         axis.set_ylim(len(names) - 0.5, -0.5)
-        log_scale(axis, "x")
+        log_scale(axis, "x", digits=(1, 3))
         label(axis, title=f"{place.name}, at equal {equal}", x="test MSE, standardised units")
     return Picture(
         figure,
         "gru_schedules",
         f"Geometric means of test MSE of schedules on a GRU's units, {'; '.join(told)}.",
         "Under each schedule its sweeps K and its updates of units a time step. A dot a test seed; "
-        "a diamond is the geometric mean, and the bar beside it the 95 % interval of its ratio to "
-        "the full sweep's, paired by seed, drawn around it. The line is the full sweep's mean.",
+        "a diamond is the geometric mean, and the dark line through it the 95 % interval of its "
+        "ratio to the full sweep's, paired by seed. The upright line is the full sweep's mean.",
         provenance(study),
     )
 

@@ -72,7 +72,7 @@ _VERDICTS = {"helps": BASELINE, "harms": IDEA, "equivalent": "#009E73", "unclear
 
 def provenance(study: Study) -> str:
     """Where a figure of the strict study came from."""
-    return describe(study.label, study.strict_stage(), study.inference_stage())
+    return describe(study.label, study.strict_study.stage, study.strict_study.inference_stage)
 
 
 def log_scale(

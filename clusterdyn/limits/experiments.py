@@ -34,6 +34,12 @@ _SCHEDULES = {
 }
 
 
+def in_full(experiment: str) -> str:
+    """An experiment's name as a sentence begins with it."""
+    words = EXPERIMENTS[experiment]
+    return words[0].upper() + words[1:]
+
+
 @dataclass(frozen=True)
 class Place:
     """A setting in which the schedules are compared at equal work.
@@ -90,22 +96,22 @@ def plan(
 def _changes(
     config: StudyConfig, limits: LimitsConfig
 ) -> Iterable[tuple[str, str, dict[str, object]]]:
-    for graph in limits.graphs:
+    for graph in limits.other_graphs:
         yield "graphs", graph, {"graph": graph}
-    for partition in limits.partitions:
+    for partition in limits.other_partitions:
         clusters = config.clusters
         if partition == "coloring":
             clusters = coloring(study_graph(config)).clusters
         name = f"{partition}, C = {clusters}"
         yield "partitions", name, {"partition": partition, "clusters": clusters}
-    for clusters in limits.clusters:
+    for clusters in limits.other_clusters:
         name = f"{config.partition}, C = {clusters}"
         yield "partitions", name, {"clusters": clusters}
-    for nodes in limits.nodes:
-        yield "nodes", f"n = {nodes}", {"nodes": nodes, "epochs": limits.node_epochs}
-    for sweeps in limits.sweeps:
+    for nodes in limits.other_nodes:
+        yield "nodes", f"n = {nodes}", {"nodes": nodes, "epochs": limits.other_nodes_epochs}
+    for sweeps in limits.other_sweeps:
         yield "sweeps", f"K = {sweeps}", {"sweeps": sweeps}
-    for relaxation in limits.relaxations:
+    for relaxation in limits.other_relaxations:
         yield (
             "relaxations",
             f"\N{GREEK SMALL LETTER ETA} = {relaxation:g}",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from clusterdyn.limits.experiments import EQUAL_SWEEPS, EXPERIMENTS, GRU_EXPERIMENTS
+from clusterdyn.limits.experiments import EQUAL_SWEEPS, EXPERIMENTS, GRU_EXPERIMENTS, in_full
 from clusterdyn.limits.tables import places
 from clusterdyn.protocol import Study
 from clusterdyn.strict.claims import Claim
@@ -60,8 +60,7 @@ def _experiment(study: Study, experiment: str) -> str:
     if found:
         names = "; ".join(claim.step.removesuffix(" instead of random") for claim in found)
         beaten = f" Not shown to beat a random choice: {names}."
-    heading = EXPERIMENTS[experiment]
-    heading = heading[0].upper() + heading[1:]
+    heading = in_full(experiment)
     if experiment not in EQUAL_SWEEPS:
         heading += ", at equal work"
     return f"**{heading}.** {verdicts(study, experiment)}{beaten}"

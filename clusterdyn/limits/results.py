@@ -1,13 +1,12 @@
 """The experiments beyond the published setting, each part computed once and kept."""
 
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from clusterdyn.artifacts import ArtifactStore, Stage
 from clusterdyn.config import StudyConfig
-from clusterdyn.execution import process_pool
+from clusterdyn.execution import workers_of
 from clusterdyn.limits.claims import LimitsClaims, limits_claims
 from clusterdyn.limits.config import LimitsConfig
 from clusterdyn.limits.study import LimitsResult, run_limits
@@ -51,7 +50,7 @@ class LimitsStudy:
         """All that was measured."""
 
         def run() -> LimitsResult:
-            with nullcontext(self.executor) if self.executor else process_pool() as pool:
+            with workers_of(self.executor) as pool:
                 return run_limits(self.config, self.strict, self.limits, self.store, executor=pool)
 
         return self.store.load_or_compute(self.stage, LimitsResult, run)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -93,7 +93,6 @@ def run_limits(
         store: where populations are kept.
         executor: trains populations side by side.
     """
-    strict = replace(strict, selection_rates=limits.rates)
     places, left_out = plan(config, limits)
     arms = list(dict.fromkeys(arm for place in places for arm in place.arms))
 

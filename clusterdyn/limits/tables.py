@@ -1,7 +1,7 @@
 """The experiments beyond the published setting as they are read: the tables of notebook 10."""
 
 from clusterdyn.limits.claims import FAMILIES
-from clusterdyn.limits.experiments import EXPERIMENTS
+from clusterdyn.limits.experiments import EXPERIMENTS, in_full
 from clusterdyn.limits.study import PlaceResult
 from clusterdyn.protocol import Study
 from clusterdyn.strict.study import ArmResult
@@ -41,7 +41,7 @@ def arms(study: Study, experiment: str) -> Table:
         for arm in place.arms
     ]
     strict, limits = study.strict_config, study.limits_config
-    epochs = f", {limits.node_epochs} epochs of training" if experiment == "nodes" else ""
+    epochs = f", {limits.other_nodes_epochs} epochs of training" if experiment == "nodes" else ""
     return Table(
         (
             "place",
@@ -54,7 +54,7 @@ def arms(study: Study, experiment: str) -> Table:
             "diverged",
         ),
         rows,
-        f"{EXPERIMENTS[experiment]}: sweeps and mean node updates a time step, the "
+        f"{in_full(experiment)}: sweeps and mean node updates a time step, the "
         f"learning rate that the validation split of {strict.side_selection_seeds} seeds chose "
         "and whether it is an edge of the grid, mean test MSE in standardised units over "
         f"{len(study.limits.result.test_seeds)} test seeds{epochs}, and test seeds whose model "

@@ -1,13 +1,12 @@
 """The study of learned schedules, each part computed once and kept as an artifact."""
 
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from clusterdyn.artifacts import ArtifactStore, Stage
 from clusterdyn.config import StudyConfig
-from clusterdyn.execution import process_pool
+from clusterdyn.execution import workers_of
 from clusterdyn.qlearning.claims import LearnedClaims, learned_claims
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.study import LearnedResult, run_learned
@@ -51,7 +50,7 @@ class LearnedStudy:
         """All that was measured."""
 
         def run() -> LearnedResult:
-            with nullcontext(self.executor) if self.executor else process_pool() as pool:
+            with workers_of(self.executor) as pool:
                 return run_learned(
                     self.config, self.strict, self.learning, self.store, executor=pool
                 )

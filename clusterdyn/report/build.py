@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from clusterdyn.artifacts import default_root
 from clusterdyn.choices import choices_at_test, work_ratio
 from clusterdyn.config import StudyConfig
 from clusterdyn.display import table_output
-from clusterdyn.execution import available_cores
+from clusterdyn.execution import available_cores, workers_of
 from clusterdyn.limitations import limitations
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.provenance import source_commit
@@ -103,11 +104,13 @@ def build_report(
     with staging_directory(output) as staging:
         say(f"report: {study.label}; {len(sources)} notebooks; to {output}")
         # Computed here, so that the terminal shows the work and no notebook waits for another's.
-        files = {"bench_report.json": dump(bench_report_of(study))}
-        if study.learning_config is not None:
-            _ = study.inference, study.learned.claims
-        if study.limits_config is not None:
-            _ = study.limits.claims
+        with workers_of(executor) if study.strict_config else nullcontext(executor) as workers:
+            study.executor = workers
+            files = {"bench_report.json": dump(bench_report_of(study))}
+            if study.learning_config is not None:
+                _ = study.inference, study.learned.claims
+            if study.limits_config is not None:
+                _ = study.limits.claims
         files["results.json"] = dump(results := results_of(study))
         with tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch:
             executed = run_notebooks(

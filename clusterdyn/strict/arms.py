@@ -66,6 +66,10 @@ class Arm:
         words += [f"rate={self.fixed_rate:g}"] if self.fixed_rate is not None else []
         return ", ".join(words)
 
+    def first_rates(self, strict: StrictConfig) -> tuple[float, ...]:
+        """Learning rates that its grid starts from."""
+        return strict.side_rates if self.side else strict.selection_rates
+
     def selection_seeds(self, strict: StrictConfig) -> tuple[int, ...]:
         """Seeds that its learning rate is chosen on."""
         return strict.selection_seeds[: strict.side_selection_seeds if self.side else None]

@@ -14,8 +14,10 @@ class StrictConfig:
         grid_extensions: how often a grid may grow by one rate at the side where its best is.
         selection_seeds: every arm's learning rate is chosen on the mean validation MSE over them.
         test_seeds: fresh seeds; each arm is trained on them once, at its chosen rate, and tested.
-        side_selection_seeds, side_test_seeds: how many of the seeds, from the first, the side
-            experiments use: budgets other than the claims', other horizons, more epochs.
+        side_rates: the grid that side experiments start from, in place of ``selection_rates``.
+            They are budgets other than the claims', other horizons, more epochs, and the places
+            beyond the published setting.
+        side_selection_seeds, side_test_seeds: how many of the seeds, from the first, they use.
         work_budgets: node updates a time step; each arm gets the sweeps that come closest. The
             middle one is the budget of the claims at equal work.
         horizons: T, for the arms in ``core``.
@@ -28,6 +30,7 @@ class StrictConfig:
     grid_extensions: int = 2
     selection_seeds: tuple[int, ...] = tuple(range(8))
     test_seeds: tuple[int, ...] = tuple(range(100, 132))
+    side_rates: tuple[float, ...] = (0.00316, 0.01, 0.0316)
     side_selection_seeds: int = 3
     side_test_seeds: int = 12
     work_budgets: tuple[int, ...] = (12, 48, 192)
@@ -48,20 +51,21 @@ class StrictConfig:
         check_positive(
             self,
             (
-                "selection_rates", "work_budgets", "horizons", "epoch_budgets", "noise_levels",
-                "test_relaxations",
+                "selection_rates", "side_rates", "work_budgets", "horizons", "epoch_budgets",
+                "noise_levels", "test_relaxations",
             ),
         )  # fmt: skip
         for name in (
-            "selection_rates", "work_budgets", "horizons", "epoch_budgets", "noise_levels",
-            "test_relaxations",
+            "selection_rates", "side_rates", "work_budgets", "horizons", "epoch_budgets",
+            "noise_levels", "test_relaxations",
         ):  # fmt: skip
             check_distinct(name, getattr(self, name))
-        if len(self.selection_rates) < 3:
-            raise ValueError(
-                "selection_rates must hold at least 3 rates, or every best would be an edge; got "
-                f"{list(self.selection_rates)}"
-            )
+        for name in ("selection_rates", "side_rates"):
+            if len(getattr(self, name)) < 3:
+                raise ValueError(
+                    f"{name} must hold at least 3 rates, or every best would be an edge; got "
+                    f"{list(getattr(self, name))}"
+                )
         if self.grid_extensions < 0:
             raise ValueError(f"grid_extensions must not be negative; got {self.grid_extensions}")
         for name in ("side_selection_seeds", "side_test_seeds"):

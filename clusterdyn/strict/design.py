@@ -42,6 +42,8 @@ def _side_experiments(study: Study) -> str:
     ]
     if not others:
         return "There are no side experiments."
+    rates = sorted(strict.side_rates)
+    fewer = [f"start from {len(rates)} rates from {rates[0]:g} to {rates[-1]:g}"]
     used = [
         f"the first {count} of {len(seeds)} {which} seeds"
         for seeds, count, which in (
@@ -50,12 +52,13 @@ def _side_experiments(study: Study) -> str:
         )
         if count < len(seeds)
     ]
-    why = (
-        f"use {listed(used)} alone. This was chosen for time, and makes their intervals wider"
-        if used
-        else "use as many seeds as the rest"
-    )
-    return f"**Side experiments** (arms trained {'; '.join(others)}) {why}."
+    if used:
+        fewer.append(
+            f"use {listed(used)} alone. This was chosen for time, and makes their intervals wider"
+        )
+    else:
+        fewer.append("use as many seeds as the rest")
+    return f"**Side experiments** (arms trained {'; '.join(others)}) {' and '.join(fewer)}."
 
 
 def _other(values: Sequence[int], own: int) -> list[str]:

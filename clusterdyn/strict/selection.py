@@ -75,7 +75,7 @@ def validation_scores(population: TrainedPopulation, rates: int) -> np.ndarray:
 def select_rates(
     arms: Sequence[Arm], config: StudyConfig, strict: StrictConfig, train: Train
 ) -> dict[Arm, Selection]:
-    """Chooses a learning rate for each arm: the same grid, seeds and budget for all.
+    """Chooses a learning rate for each arm: the same grid, seeds and budget for all of a kind.
 
     While an arm's best rate is an end of its grid, the grid grows there by one rate, in the
     grid's own ratio, at most ``grid_extensions`` times.
@@ -88,10 +88,9 @@ def select_rates(
     Raises:
         ValueError: if at every rate of an arm some model diverges.
     """
-    base = np.array(sorted(strict.selection_rates))
-    ratio = base[1] / base[0]
     grids: dict[Arm, Selection] = {}
-    pending = {arm: base for arm in arms if arm.fixed_rate is None}
+    first = {arm: np.array(sorted(arm.first_rates(strict))) for arm in arms}
+    pending = {arm: rates for arm, rates in first.items() if arm.fixed_rate is None}
     while pending:
         runs = {
             arm: arm.run(config, arm.selection_seeds(strict), tuple(map(float, rates)))
@@ -102,7 +101,7 @@ def select_rates(
             scores = validation_scores(populations[runs[arm]], len(rates))
             grids[arm] = _merge(grids.get(arm), rates, scores)
         pending = {
-            arm: np.array([_beyond(grids[arm], ratio)])
+            arm: np.array([_beyond(grids[arm], first[arm][1] / first[arm][0])])
             for arm in pending
             if grids[arm].at_edge and grids[arm].extensions < strict.grid_extensions
         }
@@ -110,7 +109,8 @@ def select_rates(
         if not np.isfinite(grid.means).any():
             raise ValueError(
                 f"arm {arm.label!r} has a diverged model at every learning rate of "
-                f"{[float(f'{rate:.3g}') for rate in grid.rates]}; lower selection_rates"
+                f"{[float(f'{rate:.3g}') for rate in grid.rates]}; lower "
+                f"{'side_rates' if arm.side else 'selection_rates'}"
             )
     return grids
 
