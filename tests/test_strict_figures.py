@@ -739,13 +739,14 @@ def test_the_opening_of_the_protocol_tells_this_runs_numbers(study):
         (
             {},
             "**Side experiments** (arms trained with 2 node updates a time step; over 2 time "
-            "steps; for 2 epochs) start from 3 rates from 0.01 to 0.1 and use the first 2 of 3 test "
-            "seeds alone. This was chosen for time, and makes their intervals wider.",
+            "steps; for 2 epochs) start from 3 rates from 0.01 to 0.1 and use the first 2 of 3 "
+            "test seeds alone. This was chosen for time, and makes their intervals wider.",
         ),
         (
             {"selection_seeds": (1, 2, 3, 4), "work_budgets": (2, 8, 9), "epoch_budgets": (1,)},
             "(arms trained with 2 or 9 node updates a time step; over 2 time steps) start from "
-            "3 rates from 0.01 to 0.1 and use the first 2 of 4 selection seeds and the first 2 of 3 test seeds alone.",
+            "3 rates from 0.01 to 0.1 and use the first 2 of 4 selection seeds and the first "
+            "2 of 3 test seeds alone.",
         ),
         ({"side_test_seeds": 9}, "from 0.01 to 0.1 and use as many seeds as the rest."),
         (
