@@ -2,10 +2,14 @@
 
 from importlib import import_module
 
-__all__ = ["check_schedule", "open_study"]
+__all__ = ["check_schedule", "open_study", "try_schedule"]
 __version__ = "0.1.0"
 
-_HOMES = {"check_schedule": "clusterdyn.contract", "open_study": "clusterdyn.protocol"}
+_HOMES = {
+    "check_schedule": "clusterdyn.contract",
+    "open_study": "clusterdyn.protocol",
+    "try_schedule": "clusterdyn.trial",
+}
 
 
 def __getattr__(name: str) -> object:

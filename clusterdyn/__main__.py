@@ -143,14 +143,21 @@ def _run(options: argparse.Namespace) -> int:
         from clusterdyn.bench.wall_clock import device_name, measure_wall_clock
         from clusterdyn.execution import WorkersLost, available_cores, parse_workers
         from clusterdyn.installation import DifferentInstallation
-        from clusterdyn.profiles import cost_config, parse_settings, study_config
-        from clusterdyn.protocol import open_study
+        from clusterdyn.profiles import (
+            cost_config,
+            learning_config,
+            limits_config,
+            parse_settings,
+            strict_config,
+            study_config,
+        )
 
     measuring = options.command in ("bench", "wall-clock")
     try:
         settings = parse_settings(options.settings)
         config = study_config(options.profile, settings)
-        open_study(options.profile, settings)  # refuses what does not fit in any part
+        for part in (strict_config, learning_config, limits_config):
+            part(options.profile, settings)
         cost = cost_config(options.profile, settings, needed=measuring)
         if options.command == "bench":
             cost = _asked_for(options, cost, len(config.seeds) * len(config.learning_rates))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from clusterdyn.artifacts import Stage
-from clusterdyn.config import StudyConfig
+from clusterdyn.config import StudyConfig, schedule_sources
 from clusterdyn.datasets import Dataset, pendulum_dataset
 from clusterdyn.graph import Graph, Partition, make_partition, one_block
 from clusterdyn.graphs import make_graph
@@ -14,6 +14,7 @@ from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.populations import TrainedPopulation, join_populations
 from clusterdyn.schedules import Full, Schedule, make_schedule
+from clusterdyn.schedules.own import only_here
 from clusterdyn.threads import torch_threads
 from clusterdyn.training import Cell, train_population
 
@@ -107,6 +108,11 @@ class TrainingRun:
         return len(self.config.seeds) * len(self.config.learning_rates)
 
     @property
+    def only_here(self) -> bool:
+        """Whether this process alone knows the schedule, which a notebook cell defines."""
+        return only_here(self.schedule)
+
+    @property
     def updates(self) -> int:
         """Updates that each model trains through, of any number of nodes."""
         config = self.config
@@ -152,7 +158,12 @@ class TrainingRun:
         return Stage(
             name=f"train-{self.schedule}",
             module="clusterdyn.arms",
-            config={"schedule": self.schedule, "cell": self.cell, **settings},
+            config={
+                "schedule": self.schedule,
+                "cell": self.cell,
+                **settings,
+                **schedule_sources(self.schedule),
+            },
         )
 
     def train(self, progress: Callable[[str], None] | None = None) -> TrainedPopulation:

@@ -10,6 +10,7 @@ import torch
 from clusterdyn.graph import make_partition
 from clusterdyn.graphs import make_graph, pinned_graph
 from clusterdyn.schedules import SCHEDULES, make_schedule
+from clusterdyn.schedules.own import is_own, own_source
 from clusterdyn.settings import check_distinct, check_positive, check_seeds, check_types
 from clusterdyn.training import TrainingConfig
 
@@ -125,10 +126,20 @@ class StudyConfig:
             raise ValueError(f"dtype must be float32 or float64; got {self.dtype!r}")
         _check_device(self.device)
 
+    def dependencies(self) -> dict[str, Any]:
+        """All that a result depends on: the settings, and the source of schedules of one's own."""
+        return {**vars(self), **schedule_sources(self.baseline, self.schedule)}
+
     def training(self) -> TrainingConfig:
         """The part that training needs."""
         names = [field.name for field in dataclasses.fields(TrainingConfig)]
         return TrainingConfig(**{name: getattr(self, name) for name in names})
+
+
+def schedule_sources(*schedules: str) -> dict[str, Any]:
+    """The sources of those schedules that are a user's own, for keys of artifacts."""
+    own = {text: own_source(text) for text in schedules if is_own(text)}
+    return {"schedule_sources": own} if own else {}
 
 
 def _check_device(device: str) -> None:

@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clusterdyn.graph import Graph
+from clusterdyn.graph import Graph, make_partition, ring
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.schedules import Schedule, SweepView
+from clusterdyn.schedules.own import build, own_name
 from clusterdyn.sweeps import active_clusters, losses_ahead, rollout
 
 SWEEPS = 3
@@ -32,11 +33,28 @@ class _Watched(Schedule):
         self.reads_batch = schedule.reads_batch
 
     def start(self, generators: Any, batch: int) -> Any:
-        return self.schedule.start(generators, batch)
+        try:
+            return self.schedule.start(generators, batch)
+        except Exception as error:
+            raise ScheduleError(_fails(self.schedule, "start", error)) from error
+
+    def _answer(self, view: SweepView, state: Any) -> tuple[Tensor, Any]:
+        try:
+            answer = self.schedule.choose(view, state)
+        except NotImplementedError as error:
+            raise ScheduleError(f"schedule {self.name!r} has no method choose") from error
+        except Exception as error:
+            raise ScheduleError(_fails(self.schedule, "choose", error)) from error
+        if not (isinstance(answer, tuple) and len(answer) == 2 and torch.is_tensor(answer[0])):
+            raise ScheduleError(
+                f"schedule {self.name!r} must return two things from choose, the active clusters "
+                f"as a tensor and its next state; got {type(answer).__name__}"
+            )
+        return answer
 
     def choose(self, view: SweepView, state: Any) -> tuple[Tensor, Any]:
         before = view.hidden.clone(), view.proposal.clone()
-        choice, state = self.schedule.choose(view, state)
+        choice, state = self._answer(view, state)
         active = active_clusters(self.schedule, choice)
         if not (torch.equal(before[0], view.hidden) and torch.equal(before[1], view.proposal)):
             raise ScheduleError(
@@ -52,8 +70,21 @@ class _Watched(Schedule):
         return active, state
 
 
+def example_setting() -> dict[str, object]:
+    """What a class is built of to be checked: a ring of 12 nodes in 4 clusters.
+
+    Returns:
+        Arguments of a schedule's constructor, by name.
+    """
+    graph = ring(12)
+    partition = make_partition("contiguous", graph, 4)
+    return {"partition": partition, "graph": graph, "bins": 4, "relaxation": RELAXATION}
+
+
 def check_schedule(
-    schedule: Schedule, graph: Graph, trajectories: tuple[Tensor, Tensor] | None = None
+    schedule: Schedule | type[Schedule],
+    graph: Graph | None = None,
+    trajectories: tuple[Tensor, Tensor] | None = None,
 ) -> None:
     """Checks that a schedule sees the present of its own trajectory and nothing else.
 
@@ -64,15 +95,26 @@ def check_schedule(
     are disturbed, in place, and its choices must not move.
 
     Args:
-        schedule: to be checked.
-        graph: over its nodes.
+        schedule: to be checked; a class is built first, of ``example_setting``.
+        graph: over its nodes; to be given with a schedule that is built already.
         trajectories: states (S, B, T + 1, 3) and controls (S, B, T, 1), float64, S, B and T at
             least 2; random ones by default. To be given if the schedule holds them.
 
     Raises:
         ScheduleError: in a sentence that says what the schedule does wrong.
-        ValueError: if its choice has the wrong type or shape.
+        ValueError: if its choice has the wrong type or shape, or a class cannot be built.
     """
+    if isinstance(schedule, type):
+        setting = example_setting()
+        schedule, graph = build(schedule, own_name(schedule), setting), setting["graph"]
+    if graph is None:
+        raise ValueError("a schedule that is built already is checked on its own graph; give it")
+    asks = schedule.updates_per_sweep
+    if not (isinstance(asks, int) and asks > 0):
+        raise ScheduleError(
+            f"schedule {schedule.name!r} must have a positive whole number of updates_per_sweep; "
+            f"got {asks!r}"
+        )
     cell = MessagePassingCell(graph, channels=3)
     if trajectories is None:
         rng = np.random.default_rng(0)
@@ -186,6 +228,13 @@ def _choices_at(schedule: Schedule, states: Tensor) -> Tensor:
 def _any_readout(hidden: Tensor) -> Tensor:
     """(S, B, n d): what a schedule that needs the answer can bring closer to a target."""
     return hidden.flatten(-2)
+
+
+def _fails(schedule: Schedule, method: str, error: Exception) -> str:
+    return (
+        f"schedule {schedule.name!r} fails in {method}: {type(error).__name__}: "
+        f"{' '.join(str(error).split())}"
+    )
 
 
 def _reads_others(schedule: Schedule, what: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from clusterdyn.arms import MODELS_PER_CHUNK
 from clusterdyn.artifacts import ArtifactStore, Stage
-from clusterdyn.installation import Installation, instruction_set
+from clusterdyn.installation import DifferentInstallation, Installation, instruction_set
 from clusterdyn.populations import join_populations
 
 PROGRESS_SECONDS = 2.0  # between lines of progress
@@ -148,6 +148,7 @@ class Run(Protocol):
         updates: that each goes through.
         stage: what the result depends on.
         chunks: runs that can be done apart, of which it is put together; itself if it is one.
+        only_here: whether no other process can do it, as where a notebook cell defines a schedule.
     """
 
     result_type: type
@@ -155,6 +156,7 @@ class Run(Protocol):
     updates: int
     stage: Stage
     chunks: tuple["Run", ...]
+    only_here: bool
 
     def train(self) -> Any:
         """Does the work."""
@@ -175,17 +177,23 @@ class Trained:
     instructions: str
 
 
-def train_chunk(run: Run, caller: Installation) -> Trained:
+def train_chunk(run: Run, caller: Installation, key: str) -> Trained:
     """A worker's task.
 
     Args:
         run: a chunk.
         caller: the installation that the result is for.
+        key: of the run's stage, as the caller has it.
 
     Raises:
         DifferentInstallation: if this process's own would give another result.
     """
     caller.check(Installation.here())
+    if run.stage.key != key:
+        raise DifferentInstallation(
+            f"a worker has another source of {run.stage.name!r} than this command: the module of "
+            "your schedule has changed meanwhile, or is another one there"
+        )
     started = time.perf_counter()
     result = run.train()
     return Trained(result, time.perf_counter() - started, instruction_set())
@@ -258,8 +266,10 @@ def _trained(
 ) -> Iterator[tuple[Run, Trained]]:
     """Each chunk as it is done; those that a dead worker had at hand are sent out again."""
     here = Installation.here()
-    if executor is None:
-        yield from ((chunk, train_chunk(chunk, here)) for chunk in chunks)
+    own = [chunk for chunk in chunks if executor is None or chunk.only_here]
+    yield from ((chunk, train_chunk(chunk, here, chunk.stage.key)) for chunk in own)
+    chunks = [chunk for chunk in chunks if chunk not in own]
+    if executor is None or not chunks:
         return
     for loss in range(LOSSES + 1):
         lost = []
@@ -267,7 +277,7 @@ def _trained(
         try:
             for chunk in chunks:
                 try:
-                    futures[executor.submit(train_chunk, chunk, here)] = chunk
+                    futures[executor.submit(train_chunk, chunk, here, chunk.stage.key)] = chunk
                 except BrokenExecutor:
                     lost.append(chunk)
             for future in as_completed(futures):

@@ -161,7 +161,7 @@ class Study:
             config={
                 "selected": self.grid(schedule).selected,
                 "trajectories": MECHANISM_TRAJECTORIES,
-                **vars(self.config),
+                **self.config.dependencies(),
             },
             upstream=(self.training_stage(schedule).key,),
         )
@@ -212,12 +212,12 @@ class Study:
             self.executor,
         )
 
-    @property
+    @cached_property
     def strict(self) -> StrictResult:
         """All that the strict protocol measures; see ``strict_study``."""
         return self.strict_study.result
 
-    @property
+    @cached_property
     def inference(self) -> StrictInference:
         """Every comparison of the strict study, and the power of its protocol."""
         return self.strict_study.inference
@@ -230,7 +230,7 @@ class Study:
             config={
                 "cost": asdict(self.cost_config),
                 "machine": asdict(this_machine()),
-                **vars(self.config),
+                **self.config.dependencies(),
             },
         )
 

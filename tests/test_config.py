@@ -262,7 +262,8 @@ def test_the_two_arms_differ():
 def test_an_unknown_schedule_is_refused_with_the_known_ones(arm):
     sentence = (
         "schedule must be one of full, sequential, cluster_sequential, round_robin, random, "
-        "clockwork, histogram, histogram_fair, histogram_ordered, residual, oracle; got 'greedy'"
+        "clockwork, histogram, histogram_fair, histogram_ordered, residual, oracle or, for your "
+        "own, package.module:Class; got 'greedy'"
     )
     refuse(sentence, **{arm: "greedy"})
 
@@ -275,7 +276,8 @@ def test_an_arm_is_a_schedule_with_options(arm, text):
 
 KNOWN = (
     "schedule must be one of full, sequential, cluster_sequential, round_robin, random, clockwork, "
-    "histogram, histogram_fair, histogram_ordered, residual, oracle; got "
+    "histogram, histogram_fair, histogram_ordered, residual, oracle or, for your own, "
+    "package.module:Class; got "
 )
 WRITTEN = "a schedule is written NAME or NAME(OPTION=VALUE, ...); got "
 TIES = "ties must be one of lowest, random, oldest"

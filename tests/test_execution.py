@@ -17,7 +17,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from populations import SCHEDULES, SMALL, Log, assert_same_bits, small_config, small_runs
 
-from clusterdyn import arms, protocol
+from clusterdyn import arms
 from clusterdyn.arms import TrainingRun, join_populations
 from clusterdyn.config import StudyConfig
 from clusterdyn.execution import (
@@ -30,6 +30,7 @@ from clusterdyn.execution import (
 )
 from clusterdyn.installation import DifferentInstallation, Installation, instruction_set
 from clusterdyn.protocol import Study, open_study
+from clusterdyn.strict import results as strict_results
 from clusterdyn.training import TrainedPopulation
 
 REPO = Path(__file__).resolve().parents[1]
@@ -227,7 +228,7 @@ def test_the_strict_protocol_trains_on_the_executor_that_it_is_given(tmp_path, m
     def run_strict(*arguments, executor):
         raise RuntimeError(executor)
 
-    monkeypatch.setattr(protocol, "run_strict", run_strict)
+    monkeypatch.setattr(strict_results, "run_strict", run_strict)
     options = {"executor": executor, "progress": lambda line: None}
     with pytest.raises(RuntimeError) as called:
         _ = open_study("quick", settings, tmp_path, **options).strict
@@ -243,8 +244,8 @@ class Elsewhere(Inline):
     def __init__(self, asked: Callable = lambda here: here, answered: Callable = lambda t: t):
         self.asked, self.answered = asked, answered
 
-    def submit(self, fn, /, run, caller) -> Future:
-        return super().submit(lambda: self.answered(fn(run, self.asked(caller))))
+    def submit(self, fn, /, run, caller, key) -> Future:
+        return super().submit(lambda: self.answered(fn(run, self.asked(caller), key)))
 
 
 @pytest.mark.parametrize(
@@ -269,7 +270,7 @@ def test_a_worker_of_another_installation_refuses_and_says_what_differs(changes,
 
 def test_a_worker_of_the_same_installation_trains():
     run = small_runs()[0]
-    trained = train_chunk(run, Installation.here())
+    trained = train_chunk(run, Installation.here(), run.stage.key)
     assert_array_equal(trained.result.seeds, [0, 0, 1, 1])
     assert trained.seconds >= trained.result.seconds > 0
     assert trained.instructions == instruction_set()

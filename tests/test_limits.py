@@ -79,7 +79,14 @@ def test_the_full_plan_goes_where_the_published_trial_did_not():
     places, left_out = plan(StudyConfig(), LimitsConfig())
     assert {place.experiment for place in places} == set(EXPERIMENTS)
     names = {place.name for place in places}
-    assert {"torus", "complete", "random, C = 4", "contiguous, C = 8", "n = 128"} <= names
+    assert {
+        "torus",
+        "complete",
+        "random, C = 4",
+        "contiguous, C = 2",
+        "contiguous, C = 8",
+        "n = 1024",
+    } <= names
     assert {f"K = {sweeps}" for sweeps in (1, 2, 6, 12, 24)} <= names
     # On an even ring the greedy coloring is odd against even, but with two clusters, not four.
     assert "coloring, C = 2" in names and not left_out

@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from clusterdyn.display import INK, MUTED
 from clusterdyn.figures.limits import provenance
-from clusterdyn.figures.protocol import LOOKS, log_scale
+from clusterdyn.figures.protocol import log_scale, look_of
 from clusterdyn.figures.style import Picture, label, new_figure, spread
 from clusterdyn.limits.experiments import EQUAL_SWEEPS, GRU_EXPERIMENTS
 from clusterdyn.limits.study import PlaceResult
@@ -47,7 +47,7 @@ def _draw(axis: Axes, place: PlaceResult) -> list[str]:
     level = float(np.exp(np.log(full.test_mse).mean()))
     axis.axvline(level, color=MUTED, linewidth=1)
     for row, arm in enumerate(place.arms):
-        look = LOOKS[arm.schedule]
+        look = look_of(arm.schedule)
         moves = row + spread(len(arm.test_mse), 0.25)
         axis.plot(arm.test_mse, moves, ".", color=look.colour, alpha=0.6)
         mean = float(np.exp(np.log(arm.test_mse).mean()))

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 
 from clusterdyn.comparison import EQUIVALENCE_MARGIN
 from clusterdyn.display import INK, MUTED
-from clusterdyn.figures.protocol import LOOKS, log_scale
+from clusterdyn.figures.protocol import log_scale, look_of
 from clusterdyn.figures.style import CLUSTERS, Picture, label, legend, new_figure, spread
 from clusterdyn.limits.experiments import EXPERIMENTS
 from clusterdyn.limits.study import PlaceResult
@@ -95,7 +95,7 @@ def _draw_place(axis: Axes, row: int, place: PlaceResult, handles: dict) -> list
     full, *others = place.arms
     told = []
     for move, arm in zip(spread(len(others), 0.3), others, strict=False):
-        look, ratios = LOOKS[arm.schedule], arm.test_mse / full.test_mse
+        look, ratios = look_of(arm.schedule), arm.test_mse / full.test_mse
         axis.plot(ratios, np.full(len(ratios), row + move), ".", color=look.colour, alpha=0.3)
         ratio = geometric_mean_ratio(full.test_mse, arm.test_mse)
         handles[arm.schedule] = axis.errorbar(

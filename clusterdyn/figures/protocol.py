@@ -13,7 +13,7 @@ from clusterdyn.figures.style import BASELINE, IDEA, Picture, label, legend, new
 from clusterdyn.protocol import Study
 from clusterdyn.provenance import describe
 from clusterdyn.stats import paired_t_interval
-from clusterdyn.strict.arms import COMPARED, Arm, claim_budget
+from clusterdyn.strict.arms import Arm, claim_budget, compared
 from clusterdyn.strict.claims import Claim, arm_at_budget
 from clusterdyn.strict.study import GRU, ArmResult
 from clusterdyn.strict.tables import found_interval
@@ -66,8 +66,20 @@ GROUPS = {
         "oracle": Look(MUTED, "d", _DOTTED),
     },
 }
+_OWN = Look(INK, "H")  # a schedule that is in no group
 LOOKS = {name: look for group in GROUPS.values() for name, look in group.items()}
 _VERDICTS = {"helps": BASELINE, "harms": IDEA, "equivalent": "#009E73", "unclear": MUTED}
+
+
+def look_of(schedule: str) -> Look:
+    """How a schedule is drawn."""
+    return LOOKS.get(schedule, _OWN)
+
+
+def groups_of(study: Study) -> dict[str, dict[str, Look]]:
+    """The groups, and one more if the study's own idea is in none of them."""
+    idea = study.config.schedule
+    return GROUPS if idea in LOOKS else {**GROUPS, "the idea of this study": {idea: _OWN}}
 
 
 def provenance(study: Study) -> str:
@@ -158,7 +170,7 @@ def _selected_arms(study: Study) -> dict[str, dict[str, ArmResult]]:
     """For every panel the arms at the study's own sweeps and at the budget of the claims."""
     result, budget = study.strict, claim_budget(study.strict_config)
     panels = {}
-    for schedule in COMPARED:
+    for schedule in compared(study.config):
         panels[schedule] = {_own_sweeps(study): result.of(Arm(schedule))}
         arm = arm_at_budget(result, study.config, schedule, budget)
         if arm is not None and arm != Arm(schedule):

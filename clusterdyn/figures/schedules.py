@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from clusterdyn.comparison import EQUIVALENCE_MARGIN
 from clusterdyn.display import GRID, INK, PAPER
 from clusterdyn.figures.protocol import (
-    GROUPS,
-    LOOKS,
     draw_mean,
     draw_ratios,
+    groups_of,
     log_scale,
+    look_of,
     provenance,
 )
 from clusterdyn.figures.style import BASELINE, Picture, label, legend, new_figure, spread
@@ -47,7 +47,7 @@ def strict_work(study: Study) -> Picture:
     axis, groups, seeds = axes[0, 0], compared_arms(study), shared_seeds(study)
     means = {arm.label: arm.test_mse[:seeds].mean() for arms in groups.values() for arm in arms}
     for name in sorted(groups, key=lambda name: means[groups[name][-1].label], reverse=True):
-        arms, look = groups[name], LOOKS[name]
+        arms, look = groups[name], look_of(name)
         for arm in arms:
             x = arm.node_updates * (1 + spread(seeds, 0.05))
             axis.plot(x, arm.test_mse[:seeds], ".", color=look.colour, alpha=0.18, markersize=4)
@@ -104,9 +104,12 @@ def _shared(study: Study) -> str:
 
 def strict_work_seeds(study: Study) -> Picture:
     """The same, a panel a group, with every seed and the intervals of the means."""
-    figure, axes = new_figure(2, 2, width=8.4, height=7.4, sharex=True, sharey=True)
-    groups = compared_arms(study)
-    for axis, (title, looks) in zip(axes.flat, GROUPS.items(), strict=True):
+    groups, panels = compared_arms(study), groups_of(study)
+    rows = -(-len(panels) // 2)
+    figure, axes = new_figure(2, rows, width=8.4, height=3.7 * rows, sharex=True, sharey=True)
+    for axis in axes.flat[len(panels) :]:
+        axis.axis("off")
+    for axis, (title, looks) in zip(axes.flat, panels.items(), strict=False):
         shown = dict.fromkeys([BASELINE_SCHEDULE, *looks])
         for name, shift in zip(shown, np.exp(spread(len(shown), 0.17)), strict=True):
             _draw_arms(axis, name, groups[name], shift)
@@ -123,7 +126,8 @@ def strict_work_seeds(study: Study) -> Picture:
     return Picture(
         figure,
         "strict_work_seeds",
-        f"Four panels of test MSE against node updates, a dot a seed. The lowest mean is that of "
+        f"{len(panels)} panels of test MSE against node updates, a dot a seed. The lowest mean is "
+        f"that of "
         f"{best.label}, {best.test_mse.mean():.3g} over {len(best.test_mse)} seeds; the highest "
         f"that of {worst.label}, {worst.test_mse.mean():.3g} over {len(worst.test_mse)}.",
         f"Markers are means of all of an arm's test seeds ({' or '.join(map(str, seeds))} of them) "
@@ -135,7 +139,7 @@ def strict_work_seeds(study: Study) -> Picture:
 
 def _draw_arms(axis: Axes, name: str, arms: Sequence[ArmResult], shift: float) -> None:
     """A schedule's arms with every seed, moved aside by a factor."""
-    look = LOOKS[name]
+    look = look_of(name)
     for arm in arms:
         x = arm.node_updates * shift * (1 + spread(len(arm.test_mse), 0.03))
         axis.plot(x, arm.test_mse, ".", color=look.colour, alpha=0.3, markersize=4)
@@ -288,7 +292,7 @@ def draw_core(
     figure, axes = new_figure(3, 2, width=8.4, height=5.6, sharex=True, sharey=True)
     first, *others = axes.flat
     for (name, columns), axis in zip(scores.items(), others, strict=True):
-        look, drawn = LOOKS[name], np.where(np.isfinite(columns), columns, np.nan)
+        look, drawn = look_of(name), np.where(np.isfinite(columns), columns, np.nan)
         first.plot(values, drawn.mean(axis=1), **look.line, markersize=6, label=name)
         axis.plot(values, drawn, "-", color=look.colour, alpha=0.25, linewidth=0.7)
         axis.plot(values, drawn.mean(axis=1), **look.line, markersize=6)

@@ -26,7 +26,7 @@ class LimitsConfig:
     other_graphs: tuple[str, ...] = ("torus", "random_regular(degree=4, seed=0)", "complete")
     other_partitions: tuple[str, ...] = ("strided", "random", "coloring")
     other_clusters: tuple[int, ...] = (2, 8)
-    other_nodes: tuple[int, ...] = (64, 128)
+    other_nodes: tuple[int, ...] = (64, 256, 1024)
     other_nodes_epochs: int = 2
     other_sweeps: tuple[int, ...] = (1, 2, 6, 12, 24)
     other_relaxations: tuple[float, ...] = (0.1, 1.0)

@@ -8,6 +8,7 @@ from clusterdyn.config import StudyConfig
 from clusterdyn.graph import coloring
 from clusterdyn.limits.config import LimitsConfig
 from clusterdyn.schedules import Histogram
+from clusterdyn.schedules.own import is_own
 from clusterdyn.strict.arms import BASELINE, Arm, at_work, sweeps_of
 
 EXPERIMENTS = {
@@ -153,7 +154,8 @@ def _place(
         return Arm(schedule, tuple(changes.items()), cell, side=True)
 
     arms, left_out = [side_arm(BASELINE, changes)], []
-    for schedule in _SCHEDULES[experiment]:
+    own = (config.schedule,) if is_own(config.schedule) else ()
+    for schedule in (*_SCHEDULES[experiment], *own):
         if experiment in EQUAL_SWEEPS:
             arms.append(side_arm(schedule, changes))
             continue

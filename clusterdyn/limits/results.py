@@ -41,7 +41,7 @@ class LimitsStudy:
             config={
                 "strict": asdict(self.strict),
                 "limits": asdict(self.limits),
-                **vars(self.config),
+                **self.config.dependencies(),
             },
         )
 

@@ -41,7 +41,7 @@ class LearnedStudy:
             config={
                 "strict": asdict(self.strict),
                 "learning": asdict(self.learning),
-                **vars(self.config),
+                **self.config.dependencies(),
             },
         )
 

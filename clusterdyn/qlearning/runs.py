@@ -63,6 +63,8 @@ class _WholeRun:
 
     config: StudyConfig
 
+    only_here: ClassVar[bool] = False
+
     @property
     def chunks(self) -> tuple[Any, ...]:
         """Itself: it is not cut."""

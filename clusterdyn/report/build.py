@@ -52,7 +52,15 @@ from clusterdyn.tables import Table
 INDEX_FIGURES = ("significance_differences", "training_choices")
 STRICT_FIGURES = ("strict_work", "strict_decomposition")
 INDEX_CLAIMS = ("equal_work", "decomposition")
-STRICT_NOTEBOOKS = ("05_schedules", "06_protocol", "07_why", "09_learned", "10_limits", "11_gru")
+STRICT_NOTEBOOKS = (
+    "05_schedules",
+    "06_protocol",
+    "07_why",
+    "09_learned",
+    "10_limits",
+    "11_gru",
+    "20_own_schedule",
+)
 COST_NOTEBOOKS = ("08_cost",)
 
 

@@ -1,6 +1,7 @@
 """Update schedules: which clusters of nodes each update of a sweep may change.
 
-A schedule is written as its name, or with options as in ``histogram(ties=oldest)``.
+A schedule is written as its name, or with options as in ``histogram(ties=oldest)``, or, if it is a
+user's own, as ``package.module:Class``.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from clusterdyn.schedules.adaptive import (
 )
 from clusterdyn.schedules.base import NextLoss, Schedule, StaticSchedule, SweepView
 from clusterdyn.schedules.drawn import SHARES, NoisyRoundRobin, RandomCluster
+from clusterdyn.schedules.own import is_own, own_schedule
 from clusterdyn.schedules.static import (
     Clockwork,
     ClusterSequential,
@@ -99,26 +101,34 @@ def make_schedule(
     """Builds a schedule.
 
     Args:
-        text: one of ``SCHEDULES``, perhaps with options.
+        text: one of ``SCHEDULES``, perhaps with options, or ``package.module:Class``, whose
+            constructor gets those of partition, graph, bins and relaxation that it asks for.
         graph: over the nodes.
         partition: of the nodes.
         bins: m, of the disagreement histogram.
         relaxation: eta of the sweeps, which ``oracle`` tries out.
 
     Raises:
-        ValueError: for an unknown name or option, or a partition of another number of nodes.
+        ValueError: for an unknown name or option, a partition of another number of nodes, or a
+            class that cannot be imported or built.
     """
     if partition.nodes != graph.nodes:
         raise ValueError(
             f"the partition covers {partition.nodes} nodes and the graph has {graph.nodes}; "
             "they must agree"
         )
+    setting = _Setting(partition, graph, bins, relaxation)
+    if is_own(text):
+        return own_schedule(text, vars(setting))
     name = name_of(text)
     if name not in _REGISTRY:
-        raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}; got {text!r}")
+        raise ValueError(
+            f"schedule must be one of {', '.join(SCHEDULES)} or, for your own, "
+            f"package.module:Class; got {text!r}"
+        )
     entry = _REGISTRY[name]
     options = parse_options(text, "schedule", entry.options)
-    schedule = entry.make(_Setting(partition, graph, bins, relaxation), **options)
+    schedule = entry.make(setting, **options)
     if options:
         written = written_options(text, "schedule")
         name += f"({', '.join(f'{option}={value}' for option, value in written.items())})"

@@ -1,11 +1,19 @@
 """The arms of the strict study: which schedules, at how many sweeps, and under which changes."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from clusterdyn.arms import TrainingRun, arm_schedule
+import numpy as np
+import torch
+
+from clusterdyn.arms import TrainingRun, arm_schedule, message_passing_cell, study_dataset
 from clusterdyn.config import StudyConfig
 from clusterdyn.schedules import StaticSchedule
+from clusterdyn.schedules.own import is_own, own_source
 from clusterdyn.strict.config import StrictConfig
+from clusterdyn.sweeps import ledger, rollout
+from clusterdyn.threads import torch_threads
+from clusterdyn.training import stack_split
 
 BASELINE = "full"
 # Every schedule that is compared at equal sweeps and at equal work.
@@ -96,14 +104,49 @@ def sweeps_of(config: StudyConfig, arm: Arm) -> int:
     return dict(arm.changes).get("sweeps", config.sweeps)
 
 
+def compared(config: StudyConfig) -> tuple[str, ...]:
+    """Every compared schedule, and the study's own idea if it is none of them."""
+    return tuple(dict.fromkeys((*COMPARED, config.schedule)))
+
+
 def nodes_per_sweep(config: StudyConfig, schedule: str) -> float:
-    """Node updates of one sweep, on average."""
+    """Node updates of one sweep, on average.
+
+    What a user's own schedule will do is not known beforehand; it is counted on untrained models.
+    """
+    if is_own(schedule):
+        return _counted(config, schedule, own_source(schedule))
     built = arm_schedule(config, schedule)
     sizes = built.partition.sizes
     if isinstance(built, StaticSchedule):
         moved = built.table.double().numpy() @ sizes
         return float(moved.mean() * built.updates_per_sweep)
     return float(sizes.mean() * built.updates_per_sweep)
+
+
+@lru_cache(maxsize=256)
+def _counted(config: StudyConfig, schedule: str, source: str) -> float:
+    """Node updates of one sweep on untrained models; ``source`` tells versions of it apart."""
+    built, cell = arm_schedule(config, schedule), message_passing_cell(config)
+    seeds = config.seeds[:2]
+    parameters = np.stack([cell.initial_parameters(np.random.SeedSequence(s)) for s in seeds])
+    states, controls = stack_split(
+        [study_dataset(config, seed) for seed in seeds], "train", config.training()
+    )
+    batch = config.batch_size
+    with torch.no_grad(), torch_threads(1):
+        run = rollout(
+            cell.bind(config.training().tensor(parameters)),
+            states[:, :batch, 0],
+            controls[:, :batch],
+            built,
+            [np.random.default_rng(seed) for seed in seeds],
+            sweeps=config.sweeps,
+            relaxation=config.relaxation,
+            targets=states[:, :batch, 1:],
+        )
+    book = ledger(run.activity, built, population=len(seeds), batch=batch, horizon=config.horizon)
+    return float(book.node_updates.mean() / config.sweeps)
 
 
 def at_work(config: StudyConfig, schedule: str, budget: int) -> Arm | None:
@@ -134,7 +177,7 @@ def noisy_round_robin(strict: StrictConfig) -> tuple[str, ...]:
 def work_arms(config: StudyConfig, strict: StrictConfig) -> dict[str, tuple[Arm, ...]]:
     """Every compared schedule at every budget that it can keep, by ascending sweeps."""
     arms = {}
-    for schedule in COMPARED:
+    for schedule in compared(config):
         found = [Arm(schedule)]
         for budget in strict.work_budgets:
             arm = at_work(config, schedule, budget)

@@ -15,11 +15,11 @@ from clusterdyn.config import StudyConfig
 from clusterdyn.stats import holm
 from clusterdyn.strict.arms import (
     BASELINE,
-    COMPARED,
     CORE,
     Arm,
     at_work,
     claim_budget,
+    compared,
     noisy_round_robin,
 )
 from clusterdyn.strict.config import StrictConfig
@@ -89,7 +89,9 @@ def all_claims(
     """
     budget, largest = claim_budget(strict), max(strict.work_budgets)
     families = {
-        "equal_sweeps": _against_full(result, [Arm(name) for name in COMPARED], Arm(BASELINE)),
+        "equal_sweeps": _against_full(
+            result, [Arm(name) for name in compared(config)], Arm(BASELINE)
+        ),
         "equal_work": _at_budget(result, config, strict, budget),
         "largest_work": _at_budget(result, config, strict, largest) if largest > budget else [],
         "decomposition": [
@@ -165,7 +167,7 @@ def _at_budget(
     result: StrictResult, config: StudyConfig, strict: StrictConfig, budget: int
 ) -> list[Pair]:
     full = arm_at_budget(result, config, BASELINE, budget)
-    arms = [arm_at_budget(result, config, name, budget) for name in COMPARED]
+    arms = [arm_at_budget(result, config, name, budget) for name in compared(config)]
     return _against_full(result, [arm for arm in arms if arm], full) if full else []
 
 

@@ -39,7 +39,7 @@ class StrictStudy:
             config={
                 "strict": asdict(self.strict),
                 "published_rate": self.published_rate,
-                **vars(self.config),
+                **self.config.dependencies(),
             },
         )
 

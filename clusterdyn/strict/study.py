@@ -14,12 +14,12 @@ from clusterdyn.execution import train_all
 from clusterdyn.schedules import Schedule
 from clusterdyn.strict.arms import (
     BASELINE,
-    COMPARED,
     CORE,
     PREDICTABILITY,
     TIE_RULES,
     Arm,
     changed_arms,
+    compared,
     noisy_round_robin,
     work_arms,
 )
@@ -171,7 +171,8 @@ def run_strict(
         built = arm_schedule(replace(config, **changes), schedule)
         return run_under(runs[arm], populations[runs[arm]], built, **changes)[0]
 
-    matrix = [[scores(Arm(name), other) for other in COMPARED] for name in COMPARED]
+    names = compared(config)
+    matrix = [[scores(Arm(name), other) for other in names] for name in names]
     relaxed = [
         [scores(arm, arm.schedule, relaxation=eta) for eta in strict.test_relaxations]
         for arm in core
@@ -181,7 +182,7 @@ def run_strict(
         arms=results,
         persistence=np.array([persistence(dataset.test) for dataset in tests]),
         linear=np.array([linear_rollout(dataset) for dataset in tests]),
-        matrix_schedules=COMPARED,
+        matrix_schedules=names,
         matrix=np.array(matrix),
         relaxation_schedules=CORE,
         relaxations=np.array(strict.test_relaxations),
