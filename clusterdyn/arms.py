@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from clusterdyn.artifacts import Stage
 from clusterdyn.config import StudyConfig, schedule_sources
-from clusterdyn.datasets import Dataset, pendulum_dataset
+from clusterdyn.datasets import CONTROL_CHANNELS, STATE_CHANNELS, Dataset, pendulum_dataset
 from clusterdyn.graph import Graph, Partition, make_partition, one_block
 from clusterdyn.graphs import make_graph
 from clusterdyn.gru import GRUCell
 from clusterdyn.model import MessagePassingCell
 from clusterdyn.populations import TrainedPopulation, join_populations
+from clusterdyn.recordings import recorded_dataset, recording_of
 from clusterdyn.schedules import Full, Schedule, make_schedule
 from clusterdyn.schedules.own import only_here
 from clusterdyn.threads import torch_threads
@@ -35,9 +36,18 @@ def _graph(text: str, nodes: int) -> Graph:
     return make_graph(text, nodes)
 
 
+def data_sizes(config: StudyConfig) -> dict[str, int]:
+    """Channels of the states and of the controls, as cells take them."""
+    recording = recording_of(config.data)
+    names = (STATE_CHANNELS, CONTROL_CHANNELS)
+    if recording is not None:
+        names = (recording.state_names, recording.control_names)
+    return {"state_size": len(names[0]), "control_size": len(names[1])}
+
+
 def message_passing_cell(config: StudyConfig) -> MessagePassingCell:
     """The cell of all arms."""
-    return MessagePassingCell(study_graph(config), config.channels)
+    return MessagePassingCell(study_graph(config), config.channels, **data_sizes(config))
 
 
 def study_partition(config: StudyConfig) -> Partition:
@@ -59,7 +69,8 @@ def arm_schedule(config: StudyConfig, name: str) -> Schedule:
 
 def gru_cell(config: StudyConfig) -> GRUCell:
     """The GRU whose number of parameters is closest to the message-passing cell's."""
-    return GRUCell.with_parameters(message_passing_cell(config).parameter_count)
+    count = message_passing_cell(config).parameter_count
+    return GRUCell.with_parameters(count, **data_sizes(config))
 
 
 def gru_units(config: StudyConfig) -> dict[str, object]:
@@ -69,19 +80,24 @@ def gru_units(config: StudyConfig) -> dict[str, object]:
     it has the one whose number of parameters is closest to the message-passing cell's.
     """
     count = message_passing_cell(config).parameter_count
-    units = GRUCell.with_parameters(count, multiple=config.clusters).units
+    cell = GRUCell.with_parameters(count, multiple=config.clusters, **data_sizes(config))
+    units = cell.units
     return {"nodes": units, "graph": "complete", "sweeps": 1, "relaxation": 1.0}
 
 
 def study_dataset(config: StudyConfig, seed: int) -> Dataset:
     """The data of one seed; kept, since every arm of a process needs the same."""
     sizes = (config.train_trajectories, config.validation_trajectories, config.test_trajectories)
-    return _dataset(seed, *sizes, config.horizon)
+    return _dataset(config.data, seed, *sizes, config.horizon)
 
 
 @lru_cache(maxsize=256)
-def _dataset(seed: int, train: int, validation: int, test: int, horizon: int) -> Dataset:
-    return pendulum_dataset(seed, train=train, validation=validation, test=test, horizon=horizon)
+def _dataset(data: str, seed: int, train: int, validation: int, test: int, horizon: int) -> Dataset:
+    sizes = {"train": train, "validation": validation, "test": test, "horizon": horizon}
+    recording = recording_of(data)
+    if recording is None:
+        return pendulum_dataset(seed, **sizes)
+    return recorded_dataset(recording, seed, **sizes)
 
 
 @dataclass(frozen=True)
@@ -127,7 +143,7 @@ class TrainingRun:
             return cell, Full(one_block(cell.units))
         schedule = arm_schedule(self.config, self.schedule)
         if self.cell == "gru_units":
-            return GRUCell(self.config.nodes), schedule
+            return GRUCell(self.config.nodes, **data_sizes(self.config)), schedule
         return message_passing_cell(self.config), schedule
 
     @property

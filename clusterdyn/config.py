@@ -9,6 +9,7 @@ import torch
 
 from clusterdyn.graph import make_partition
 from clusterdyn.graphs import make_graph, pinned_graph
+from clusterdyn.recordings import pinned_data
 from clusterdyn.schedules import SCHEDULES, make_schedule
 from clusterdyn.schedules.own import is_own, own_source
 from clusterdyn.settings import check_distinct, check_positive, check_seeds, check_types
@@ -22,6 +23,7 @@ class StudyConfig:
     """All that a result depends on. The defaults are the ``reference`` profile.
 
     Attributes:
+        data: ``pendulum``, the study's own simulator, or the path of a file of trajectories.
         graph: over the nodes: ring, torus, random_regular, complete or edge_list, perhaps with
             options, as in ``random_regular(degree=4, seed=0)``.
         nodes: n.
@@ -32,7 +34,7 @@ class StudyConfig:
         bins: m, of the disagreement histogram.
         sweeps: K, a time step.
         relaxation: eta in (0, 1].
-        horizon: T, in time steps of 0.05 s.
+        horizon: T, in time steps, which are 0.05 s long unless the data are a file.
         train_trajectories, validation_trajectories, test_trajectories: sizes of the splits.
         batch_size: B, trajectories an optimiser step.
         epochs: passes over the training split.
@@ -48,6 +50,7 @@ class StudyConfig:
         device: as PyTorch names it.
     """
 
+    data: str = "pendulum"
     graph: str = "ring"
     nodes: int = 16
     channels: int = 4
@@ -76,6 +79,7 @@ class StudyConfig:
     def __post_init__(self) -> None:
         check_types(self)
         self._check_ranges()
+        object.__setattr__(self, "data", pinned_data(self.data))
         graph = make_graph(self.graph, self.nodes)
         object.__setattr__(self, "graph", pinned_graph(self.graph))
         partition = make_partition(self.partition, graph, self.clusters, seed=self.partition_seed)

@@ -11,6 +11,7 @@ from clusterdyn.datasets import Dataset
 from clusterdyn.mechanism import RELAXATIONS
 from clusterdyn.origins import ORIGINS, study_settings
 from clusterdyn.protocol import Study
+from clusterdyn.recordings import recording_of
 from clusterdyn.reference.agreement import Agreement
 
 
@@ -33,6 +34,29 @@ def data(study: Study) -> str:
         f"average; predicting that nothing changes would cost an MSE of {persistence:.3g} on seed "
         f"{config.seeds[0]}'s test split. Data, weights and minibatches depend on the seed alone, "
         "so two arms on one seed are a true pair."
+    )
+
+
+def recording(study: Study) -> str:
+    """Closes the page on data from a file: what data of every seed are, and what seeds share."""
+    found = recording_of(study.config.data)
+    pool, _ = found.windows(study.config.horizon)
+    lengths = [len(states) for states in found.states]
+    return (
+        f"The file holds {len(lengths)} trajectories of {min(lengths)} to {max(lengths)} instants, "
+        f"which give {len(pool.states)} windows of {study.config.horizon} time steps. {data(study)}"
+        f"\n\n{shared_recording(study)}"
+    )
+
+
+def shared_recording(study: Study) -> str:
+    """What intervals over seeds mean where all seeds share a recording; empty for the pendulum."""
+    if recording_of(study.config.data) is None:
+        return ""
+    return (
+        "All seeds draw their splits from one recording, so their test windows overlap. Intervals "
+        "and p values over seeds tell of splits, weights and orders of this recording; for other "
+        "recordings they are too narrow."
     )
 
 

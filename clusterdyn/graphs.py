@@ -138,7 +138,7 @@ def edge_list(nodes: int, path: str, sha256: str = "") -> Graph:
     return graph_of_edges("edge list", nodes, edges)
 
 
-def edge_hash(path: str) -> str:
+def edge_hash(path: str | Path) -> str:
     """SHA-256 of a file of edges, 12 hexadecimal digits."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
 
@@ -180,7 +180,8 @@ def pinned_graph(text: str) -> str:
     """The text of a graph that says all that it depends on: a file by its content as well."""
     options = parse_options(text, "graph", _entry(text).options)
     if "path" in options and "sha256" not in options:
-        return f"edge_list(path={options['path']}, sha256={edge_hash(options['path'])})"
+        path = Path(options["path"])
+        return f"edge_list(path={path.resolve()}, sha256={edge_hash(path)})"
     return text
 
 

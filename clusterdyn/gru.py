@@ -47,14 +47,18 @@ class GRUCell:
         return sum(math.prod(shape) for shape in self.parameter_shapes.values())
 
     @classmethod
-    def with_parameters(cls, count: int, *, multiple: int = 1) -> "GRUCell":
+    def with_parameters(
+        cls, count: int, *, state_size: int = 3, control_size: int = 1, multiple: int = 1
+    ) -> "GRUCell":
         """The GRU whose number of parameters is closest to a given one.
 
         Args:
             count: of parameters.
+            state_size, control_size: p and q.
             multiple: of which the number of units is one, so that it divides into clusters.
         """
-        cells = (cls(units) for units in range(multiple, count + multiple, multiple))
+        possible = range(multiple, count + multiple, multiple)
+        cells = (cls(units, state_size, control_size) for units in possible)
         return min(cells, key=lambda cell: abs(cell.parameter_count - count))
 
     def initial_parameters(self, stream: np.random.SeedSequence) -> np.ndarray:

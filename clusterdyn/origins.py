@@ -9,6 +9,7 @@ from clusterdyn.arms import arm_schedule, message_passing_cell
 from clusterdyn.config import StudyConfig
 from clusterdyn.datasets import PendulumSampling
 from clusterdyn.pendulum import Pendulum
+from clusterdyn.recordings import recording_of
 from clusterdyn.schedules import Histogram
 
 ORIGINS = {
@@ -67,15 +68,6 @@ def _fitted(config: StudyConfig) -> list[Setting]:
 
 
 def _assumed(config: StudyConfig) -> list[Setting]:
-    pendulum, drawn = Pendulum(), PendulumSampling()
-    constants = (
-        f"g = {pendulum.gravity:g} m/s², ℓ = {pendulum.length:g} m, m = {pendulum.mass:g} kg, "
-        f"c = {pendulum.damping:g} N·m·s"
-    )
-    ranges = (
-        f"|θ₀| ≤ {drawn.largest_angle:.4g} rad, |ω₀| ≤ {drawn.largest_velocity:g} rad/s, "
-        f"|u| ≤ {drawn.largest_torque:g} N·m, each drawn evenly"
-    )
     values = {
         "cell": "tanh of a node's own state, its neighbours' and its drive",
         "sweeps a time step K": config.sweeps,
@@ -92,12 +84,26 @@ def _assumed(config: StudyConfig) -> list[Setting]:
         "optimiser": "Adam",
         "largest gradient norm": f"{config.clip_norm:g}",
         "validation trajectories": f"{config.validation_trajectories}, which select nothing",
-        "pendulum": constants,
-        "initial states and torques": ranges,
-        "time step": f"{drawn.time_step:g} s",
+        **_data(config),
         "precision of training": config.dtype,
     }
     return [Setting(name, str(value), "assumed") for name, value in values.items()]
+
+
+def _data(config: StudyConfig) -> dict[str, str]:
+    recording = recording_of(config.data)
+    if recording is not None:
+        step = recording.time_step
+        return {"data": config.data, "time step": "not said" if step is None else f"{step:g}"}
+    pendulum, drawn = Pendulum(), PendulumSampling()
+    return {
+        "pendulum": f"g = {pendulum.gravity:g} m/s², ℓ = {pendulum.length:g} m, "
+        f"m = {pendulum.mass:g} kg, c = {pendulum.damping:g} N·m·s",
+        "initial states and torques": f"|θ₀| ≤ {drawn.largest_angle:.4g} rad, "
+        f"|ω₀| ≤ {drawn.largest_velocity:g} rad/s, |u| ≤ {drawn.largest_torque:g} N·m, "
+        "each drawn evenly",
+        "time step": f"{drawn.time_step:g} s",
+    }
 
 
 def _histograms(config: StudyConfig) -> list[Histogram]:

@@ -6,7 +6,7 @@ on the test score; the baseline's grid averages its first seeds only, the idea's
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from clusterdyn.profiles import (
 )
 from clusterdyn.qlearning.config import QLearningConfig
 from clusterdyn.qlearning.results import LearnedStudy
+from clusterdyn.recordings import PENDULUM
 from clusterdyn.strict.config import StrictConfig
 from clusterdyn.strict.inference import StrictInference
 from clusterdyn.strict.results import StrictStudy
@@ -364,5 +365,19 @@ def open_study(
         used |= vars(part) if part else {}
     changes = [f"{name} = {used[name]}" for name in sorted(settings or {})]
     label = ", ".join([f"profile {profile}", *changes])
+    if config.data != PENDULUM:
+        _check_splits(config, strict)
     store = ArtifactStore(root, progress)
     return Study(config, store, label, strict, learning, cost, executor, limits)
+
+
+def _check_splits(config: StudyConfig, strict: StrictConfig | None) -> None:
+    """Raises ValueError if a recording is too short for any seed's splits at any horizon."""
+    horizons = {config.horizon: config.seeds}
+    if strict is not None:
+        side = strict.selection_seeds + strict.test_seeds
+        horizons |= dict.fromkeys(strict.horizons, side)
+        horizons[config.horizon] = config.seeds + side
+    for horizon, seeds in horizons.items():
+        for seed in seeds:
+            study_dataset(replace(config, horizon=horizon), seed)

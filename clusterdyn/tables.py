@@ -10,6 +10,7 @@ from clusterdyn.datasets import CONTROL_CHANNELS, STATE_CHANNELS
 from clusterdyn.display import show_table, table_output
 from clusterdyn.origins import ORIGINS, study_settings
 from clusterdyn.protocol import Study
+from clusterdyn.recordings import recording_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ def standardisation(study: Study) -> Table:
     moments = study.datasets[seed].standardisation
     means = [*moments.state_mean, *moments.control_mean]
     deviations = [*moments.state_std, *moments.control_std]
+    recording = recording_of(study.config.data)
     names = STATE_CHANNELS + CONTROL_CHANNELS
+    if recording is not None:
+        names = recording.state_names + recording.control_names
     return Table(
         ("channel", "mean", "standard deviation"),
         [

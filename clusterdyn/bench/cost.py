@@ -1,7 +1,7 @@
 """The cost of training on one machine: side by side with others, and against its sizes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterdyn.bench.config import CostConfig
 from clusterdyn.bench.machine import Machine
@@ -9,6 +9,7 @@ from clusterdyn.bench.scaling import Scaling, measure_scaling
 from clusterdyn.bench.side_by_side import BenchResult, run_bench
 from clusterdyn.bench.wall_clock import WallClock, measure_wall_clock
 from clusterdyn.config import StudyConfig
+from clusterdyn.recordings import PENDULUM
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ def measure_cost(
         machine: this one.
         progress: called with one line now and then.
     """
+    config = replace(
+        config, data=PENDULUM
+    )  # the sizes decide, and scaling needs any number of them
     bench = run_bench(config, cost, cores=machine.cores, progress=progress)
     scaling = measure_scaling(config, cost, progress=progress)
     return Cost(machine, bench, scaling, measure_wall_clock(config, cost, progress=progress))

@@ -9,6 +9,7 @@ from clusterdyn.comparison import compare
 from clusterdyn.config import StudyConfig
 from clusterdyn.grids import ArmGrid, arm_grid
 from clusterdyn.protocol import ReferenceResult
+from clusterdyn.recordings import PENDULUM
 from clusterdyn.schedules import Histogram
 from clusterdyn.verdicts import comparison_verdict, practical_verdict, system_verdict
 
@@ -31,6 +32,7 @@ def bench_report(config: StudyConfig, result: ReferenceResult) -> dict[str, Any]
     sizes = signature.size[:, 0]
     ratios = sizes / signature.relaxations**2
     baseline_mean = float(np.mean(comparison.baseline))
+    system = "controlled pendulum" if config.data == PENDULUM else config.data
     return {
         "bench_version": 1,
         "track": "dynamics",
@@ -56,7 +58,7 @@ def bench_report(config: StudyConfig, result: ReferenceResult) -> dict[str, Any]
         },
         "mechanism_signature": {
             "track_structure": (
-                f"controlled pendulum, {config.horizon}-step rollouts; recurrent message passing"
+                f"{system}, {config.horizon}-step rollouts; recurrent message passing"
             ),
             "scheduler": _scheduler(config),
             "clusters": config.clusters,

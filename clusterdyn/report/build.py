@@ -20,6 +20,7 @@ from clusterdyn.execution import available_cores, workers_of
 from clusterdyn.limitations import limitations
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.provenance import source_commit
+from clusterdyn.recordings import recording_of
 from clusterdyn.reference.agreement import KINDS, Agreement
 from clusterdyn.report.execute import ExecutedNotebook, quiet_tools, run_notebook
 from clusterdyn.report.html import (
@@ -62,6 +63,8 @@ STRICT_NOTEBOOKS = (
     "20_own_schedule",
 )
 COST_NOTEBOOKS = ("08_cost",)
+SIMULATOR_NOTEBOOK, RECORDING_NOTEBOOK = "01_data", "01_recording"
+PINNED = ("data", "graph")  # settings that may name a file
 
 
 def build_report(
@@ -103,9 +106,17 @@ def build_report(
     study = open_study(profile, dict(settings), root, executor=executor, progress=say)
     check_output(output)
     check_directory(root, "the artifacts")
-    parameters = {"profile": profile, "settings": dict(settings), "artifacts": str(root)}
+    # Kernels have working directories of their own: paths of files are given as they were found.
+    pinned = {name: getattr(study.config, name) for name in PINNED if name in settings}
+    parameters = {
+        "profile": profile,
+        "settings": {**settings, **pinned},
+        "artifacts": str(root),
+    }
     sources = notebook_sources(
-        strict=study.strict_config is not None, cost=study.cost_config is not None
+        strict=study.strict_config is not None,
+        cost=study.cost_config is not None,
+        recorded=recording_of(study.config.data) is not None,
     )
     for source in sources:
         check_parameters(source, parameters)
@@ -184,12 +195,15 @@ def run_notebooks(
             raise
 
 
-def notebook_sources(*, strict: bool = True, cost: bool = True) -> list[Path]:
+def notebook_sources(
+    *, strict: bool = True, cost: bool = True, recorded: bool = False
+) -> list[Path]:
     """The notebooks' scripts, in reading order.
 
     Args:
         strict: whether those are among them that the strict protocol's results are needed for.
         cost: whether those are that the measured cost is needed for.
+        recorded: whether the data are from a file, which has a page of its own.
 
     Raises:
         SourceError: if there are none, as when only the package was installed.
@@ -200,7 +214,9 @@ def notebook_sources(*, strict: bool = True, cost: bool = True) -> list[Path]:
             f"there are no notebooks in {NOTEBOOKS}: a report is made from a checkout, with the "
             "package installed editable (make report does it)"
         )
-    left_out = (*(() if strict else STRICT_NOTEBOOKS), *(() if cost else COST_NOTEBOOKS))
+    left_out = [SIMULATOR_NOTEBOOK if recorded else RECORDING_NOTEBOOK]
+    left_out += [] if strict else STRICT_NOTEBOOKS
+    left_out += [] if cost else COST_NOTEBOOKS
     return [source for source in sources if source.stem not in left_out]
 
 
@@ -253,6 +269,7 @@ def render_index(
             },
             comparable=study.config == StudyConfig(),
             label=study.label,
+            recorded=findings.shared_recording(study),
             both_at_edge=reference.baseline.at_edge and reference.idea.at_edge,
             choices=choices_at_test(study),
             equal_work=math.isclose(work_ratio(study), 1),
