@@ -151,13 +151,14 @@ def _run(options: argparse.Namespace) -> int:
             strict_config,
             study_config,
         )
+        from clusterdyn.protocol import check_splits
 
     measuring = options.command in ("bench", "wall-clock")
     try:
         settings = parse_settings(options.settings)
         config = study_config(options.profile, settings)
-        for part in (strict_config, learning_config, limits_config):
-            part(options.profile, settings)
+        check_splits(config, strict_config(options.profile, settings))
+        learning_config(options.profile, settings), limits_config(options.profile, settings)
         cost = cost_config(options.profile, settings, needed=measuring)
         if options.command == "bench":
             cost = _asked_for(options, cost, len(config.seeds) * len(config.learning_rates))

@@ -38,6 +38,8 @@ class StudyConfig:
         train_trajectories, validation_trajectories, test_trajectories: sizes of the splits.
         batch_size: B, trajectories an optimiser step.
         epochs: passes over the training split.
+        validation_curve: whether the validation split is scored after every epoch, or after the
+            last alone; training is the same.
         learning_rates: of Adam; the grid of both arms.
         clip_norm: largest gradient norm of a model.
         minibatch_stream: which of a seed's minibatch orders is used; 0 but to see what the order
@@ -66,6 +68,7 @@ class StudyConfig:
     test_trajectories: int = 100
     batch_size: int = 20
     epochs: int = 12
+    validation_curve: bool = True
     learning_rates: tuple[float, ...] = (0.001, 0.003, 0.01)
     clip_norm: float = 1.0
     minibatch_stream: int = 0

@@ -29,7 +29,7 @@ class TrainedPopulation:
         learning_rates: (S,), float64.
         parameters: (S, P), in the training precision.
         train_loss: (epochs, S), MSE averaged over the epoch's minibatches, standardised units.
-        validation_loss: (epochs, S), MSE at the end of each epoch.
+        validation_loss: (epochs, S), MSE at the end of each epoch; NaN where it was not scored.
         test_mse: (S,), MSE after the last epoch; infinity for a diverged model.
         training_choices: (epochs, C), cluster updates a model and trajectory, all models' mean.
         test_ledger: what the schedule did on the test split.

@@ -55,6 +55,8 @@ _QUICK_LIMITS: dict[str, Any] = {
     "other_partitions": ("strided", "coloring"),
     "other_clusters": (2,),
     "other_nodes": (16,),
+    "other_nodes_trajectories": 40,
+    "other_nodes_batch": 20,
     "other_nodes_epochs": 1,
     "other_sweeps": (1, 6),
     "other_relaxations": (1.0,),

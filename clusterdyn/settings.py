@@ -67,7 +67,7 @@ def _scalar(name: str, kind: type, value: Any) -> Any:
         except OverflowError:
             raise ValueError(f"{name} must be finite; got a number of that size") from None
     if type(value) is not kind:
-        words = {int: "a whole number", float: "a number", str: "a text"}
+        words = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
         raise ValueError(f"{name} must be {words[kind]}; got {value!r}")
     if kind is float and not math.isfinite(value):
         raise ValueError(f"{name} must be finite; got {value}")

@@ -33,6 +33,8 @@ class TrainingConfig:
 
     Attributes:
         epochs: passes over the training split.
+        validation_curve: whether the validation split is scored after every epoch, or after the
+            last alone.
         batch_size: B.
         sweeps: K, a time step.
         relaxation: eta in (0, 1].
@@ -44,6 +46,7 @@ class TrainingConfig:
     """
 
     epochs: int = 12
+    validation_curve: bool = True
     batch_size: int = 20
     sweeps: int = 3
     relaxation: float = 0.5
@@ -303,7 +306,10 @@ def train_population(
         seconds += time.perf_counter() - started
         train_loss.append(torch.where(alive, epoch_loss / batches.shape[1], torch.nan))
         schedule.after_epoch(epoch, cell, parameters, states[row], controls[row])
-        held_out, _ = evaluate(cell, parameters, schedule.at_test(), *validation, seeds, config)
+        if config.validation_curve or epoch == config.epochs - 1:
+            held_out, _ = evaluate(cell, parameters, schedule.at_test(), *validation, seeds, config)
+        else:
+            held_out = torch.full_like(parameters[:, 0], torch.nan)
         validation_loss.append(held_out)
         choices.append(torch.stack(activity).mean(dim=0))
         if progress and seconds > next_line:

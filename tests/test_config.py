@@ -95,9 +95,7 @@ def test_a_config_cannot_be_changed():
 
 @pytest.mark.parametrize("name", ["lr", "relaxtion", "Sweeps", "sweeps ", "seed", "", "__class__"])
 def test_an_unknown_setting_is_refused_with_the_known_ones(name):
-    refuse(
-        f"unknown setting {name!r}; the settings are graph, nodes, channels, clusters", **{name: 1}
-    )
+    refuse(f"unknown setting {name!r}; the settings are data, graph, nodes, channels", **{name: 1})
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_units_that_a_schedule_leaves_out_hold_their_state(name):
 
 def test_a_place_departs_from_the_study_in_one_respect_beside_the_sweeps_of_equal_work():
     respects = {
-        "nodes": {"nodes", "epochs"},
+        "nodes": {"nodes", "train_trajectories", "batch_size", "epochs"},
         "partitions": {"partition", "clusters"},
         **{name: set(gru_units(StudyConfig())) for name in GRU_EXPERIMENTS},
     }

@@ -78,10 +78,12 @@ def config_of(text: str, **changes):
 # Found by name.
 
 
-def test_a_schedule_of_the_working_directory_trains_to_the_bits_of_its_twin(module):
-    run = TrainingRun(config_of(f"{module}:InTurn"), f"{module}:InTurn")
-    twin = TrainingRun(config_of("round_robin"), "round_robin")
-    assert_array_equal(run.train().parameters, twin.train().parameters)
+def test_a_schedule_of_the_working_directory_trains_as_its_twin(module):
+    text = f"{module}:InTurn"
+    run = TrainingRun(config_of(text, dtype="float64"), text)
+    twin = TrainingRun(config_of("round_robin", dtype="float64"), "round_robin")
+    # Not to the bit: what a schedule writes down beforehand is computed in another order.
+    assert_allclose(run.train().parameters, twin.train().parameters, rtol=0, atol=1e-12)
 
 
 def test_it_trains_in_other_processes_to_the_same_bits(module, tmp_path):
@@ -100,7 +102,7 @@ def test_it_trains_in_other_processes_to_the_same_bits(module, tmp_path):
     ("text", "sentence"),
     [
         ("no_such_module_here:X", "there is no module no_such_module_here on Python's path or in"),
-        ("{m}.part:X", "importing {m}.part failed"),
+        ("{m}.part:X", "there is no module {m}.part on Python's path or in"),
         ("{m}:Missing", "module {m} has no Missing"),
         ("{m}:Nothing", "Nothing is not a subclass of clusterdyn.schedules.Schedule"),
         ("{m}:torch", "torch is not a subclass"),
@@ -398,9 +400,7 @@ def test_the_studys_own_idea_is_compared_and_drawn_with_the_rest(module, tmp_pat
     assert compared(study.config) == (*COMPARED, text)
     assert text in [name for group in groups_of(study).values() for name in group]
     assert look_of(text) not in [look_of(name) for name in COMPARED]
-    places, _ = plan(
-        study.config, LimitsConfig(other_graphs=("complete",), other_nodes=()[:0] or (12,))
-    )
+    places, _ = plan(study.config, LimitsConfig(other_graphs=("complete",), other_nodes=(12,)))
     assert all(text in {arm.schedule for arm in p.arms} | set(p.left_out) for p in places)
     assert arm_schedule(study.config, text).name == text
     usual = open_study("quick", SMALL, tmp_path)
@@ -412,6 +412,6 @@ def test_only_the_named_module_is_imported(module, monkeypatch):
     monkeypatch.setattr(
         own_module.importlib, "import_module", lambda name: asked.append(name) or sys.modules[name]
     )
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match=r"importing .* failed: KeyError"):
         own_module._module(module, module)
     assert asked == [module]

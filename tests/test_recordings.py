@@ -177,7 +177,7 @@ BAD_CSV = {
         lambda t: [t[0], *([*row[:3], "2.5", row[4]] for row in t[1:])],
         "channel 'velocity [m/s]' is constant (2.5)",
     ),
-    "no header": (lambda t: t[1:], "row 1: column "),
+    "no header": (lambda t: t[1:], "row 1: there must be one column 'trajectory'"),
     "an unknown column": (changed_cell(0, 2, "position"), "column 'position' is neither"),
     "a column twice": (changed_cell(0, 3, "state:position [m]"), "stands more than once"),
     "no states": (

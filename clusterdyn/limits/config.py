@@ -15,7 +15,8 @@ class LimitsConfig:
             graph.
         other_clusters: C, of the study's own partition.
         other_nodes: n, with as many clusters as the study has.
-        other_nodes_epochs: training epochs at other n than the study's.
+        other_nodes_trajectories, other_nodes_batch, other_nodes_epochs: size of the training
+            split, trajectories an optimiser step, and epochs at other n than the study's.
         other_sweeps: K of the full sweep; a schedule that moves one cluster a sweep gets K C.
         other_relaxations: eta in training and at test.
         largest_updates: updates a time step beyond which a schedule is left out.
@@ -27,6 +28,8 @@ class LimitsConfig:
     other_partitions: tuple[str, ...] = ("strided", "random", "coloring")
     other_clusters: tuple[int, ...] = (2, 8)
     other_nodes: tuple[int, ...] = (64, 256, 1024)
+    other_nodes_trajectories: int = 100
+    other_nodes_batch: int = 5
     other_nodes_epochs: int = 2
     other_sweeps: tuple[int, ...] = (1, 2, 6, 12, 24)
     other_relaxations: tuple[float, ...] = (0.1, 1.0)
@@ -39,7 +42,8 @@ class LimitsConfig:
         check_positive(
             self,
             (
-                "other_clusters", "other_nodes", "other_nodes_epochs", "other_sweeps",
+                "other_clusters", "other_nodes", "other_nodes_trajectories", "other_nodes_batch",
+                "other_nodes_epochs", "other_sweeps",
                 "other_relaxations", "largest_updates", "largest_choices", "law_seeds",
             ),
         )  # fmt: skip

@@ -109,7 +109,12 @@ def _changes(
         name = f"{config.partition}, C = {clusters}"
         yield "partitions", name, {"clusters": clusters}
     for nodes in limits.other_nodes:
-        yield "nodes", f"n = {nodes}", {"nodes": nodes, "epochs": limits.other_nodes_epochs}
+        shorter = {
+            "train_trajectories": limits.other_nodes_trajectories,
+            "batch_size": limits.other_nodes_batch,
+            "epochs": limits.other_nodes_epochs,
+        }
+        yield "nodes", f"n = {nodes}", {"nodes": nodes, **shorter}
     for sweeps in limits.other_sweeps:
         yield "sweeps", f"K = {sweeps}", {"sweeps": sweeps}
     for relaxation in limits.other_relaxations:
@@ -134,6 +139,8 @@ def _sameness(config: StudyConfig) -> tuple[object, ...]:
     return (
         config.graph,
         config.nodes,
+        config.train_trajectories,
+        config.batch_size,
         config.epochs,
         config.sweeps,
         config.relaxation,

@@ -41,7 +41,11 @@ def arms(study: Study, experiment: str) -> Table:
         for arm in place.arms
     ]
     strict, limits = study.strict_config, study.limits_config
-    epochs = f", {limits.other_nodes_epochs} epochs of training" if experiment == "nodes" else ""
+    shorter = (
+        f", {limits.other_nodes_epochs} epochs of {limits.other_nodes_trajectories} training "
+        f"trajectories in batches of {limits.other_nodes_batch}"
+    )
+    training = shorter if experiment == "nodes" else ""
     return Table(
         (
             "place",
@@ -57,7 +61,7 @@ def arms(study: Study, experiment: str) -> Table:
         f"{in_full(experiment)}: sweeps and mean node updates a time step, the "
         f"learning rate that the validation split of {strict.side_selection_seeds} seeds chose "
         "and whether it is an edge of the grid, mean test MSE in standardised units over "
-        f"{len(study.limits.result.test_seeds)} test seeds{epochs}, and test seeds whose model "
+        f"{len(study.limits.result.test_seeds)} test seeds{training}, and test seeds whose model "
         "diverged (scored as persistence).",
     )
 

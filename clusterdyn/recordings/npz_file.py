@@ -21,6 +21,8 @@ def read_npz(path: str) -> Recording:
     Raises:
         ValueError: in a sentence that names array and place.
     """
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is no NPZ file, or a damaged one")
     try:
         with np.load(path, allow_pickle=False) as data:
             missing = [name for name in ("states", "controls") if name not in data.files]
@@ -38,7 +40,7 @@ def read_npz(path: str) -> Recording:
             check_memory(path, sum(sizes))
             arrays = {name: _array(path, name, data) for name in data.files}
     except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise ValueError(f"{path} is no NPZ file, or a damaged one: {error}") from None
+        raise ValueError(f"{path} is a damaged NPZ file: {error}") from None
     states, controls = (_finite(path, name, arrays[name]) for name in ("states", "controls"))
     if "trajectory" in arrays:
         groups = _groups(path, arrays["trajectory"], states, controls)

@@ -127,9 +127,7 @@ def build_report(
             study.executor = workers
             files = {"bench_report.json": dump(bench_report_of(study))}
             if study.learning_config is not None:
-                _ = study.inference, study.learned.claims
-            if study.limits_config is not None:
-                _ = study.limits.claims
+                _compute_all(study)
         files["results.json"] = dump(results := results_of(study))
         with tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch:
             executed = run_notebooks(
@@ -154,6 +152,18 @@ def build_report(
         publish(staging, output, progress=say)
     say(f"report: done, {len(files)} files; open {output / 'index.html'}")
     return output / "index.html"
+
+
+def _compute_all(study: Study) -> None:
+    """Everything that is trained and told of it; claims of one part while the next is trained."""
+    with ThreadPoolExecutor(1) as beside:
+        parts = (study.strict_study, study.learned, study.limits)
+        claims = []
+        for part in parts:
+            _ = part.result
+            claims.append(beside.submit(lambda part=part: part.claims))
+        for found in claims:
+            found.result()
 
 
 def run_notebooks(
@@ -186,10 +196,10 @@ def run_notebooks(
                 failed_dir=failed_dir,
                 progress=progress,
             )
-            for source in sources
+            for source in reversed(sources)  # the last ones take the longest
         ]
         try:
-            return [run.result() for run in runs]
+            return [run.result() for run in reversed(runs)]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

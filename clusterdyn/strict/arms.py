@@ -90,7 +90,8 @@ class Arm:
         self, config: StudyConfig, seeds: tuple[int, ...], rates: tuple[float, ...]
     ) -> TrainingRun:
         """The arm trained on some seeds, at some learning rates."""
-        changes = {**dict(self.changes), "seeds": seeds, "learning_rates": rates}
+        changes = {"seeds": seeds, "learning_rates": rates, "validation_curve": False}
+        changes |= dict(self.changes)
         return TrainingRun(replace(config, **changes), self.schedule, self.cell)
 
 

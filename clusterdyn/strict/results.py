@@ -7,6 +7,7 @@ from functools import cached_property
 from clusterdyn.artifacts import ArtifactStore, Stage
 from clusterdyn.config import StudyConfig
 from clusterdyn.execution import workers_of
+from clusterdyn.strict.claims import Claim
 from clusterdyn.strict.config import StrictConfig
 from clusterdyn.strict.inference import StrictInference, infer_strict
 from clusterdyn.strict.study import StrictResult, run_strict
@@ -59,6 +60,11 @@ class StrictStudy:
     def inference_stage(self) -> Stage:
         """What the claims depend on."""
         return Stage("claims", "clusterdyn.strict.inference", self.stage.config, (self.stage.key,))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Every comparison, family by family."""
+        return self.inference.claims
 
     @cached_property
     def inference(self) -> StrictInference:
