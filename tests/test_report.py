@@ -32,7 +32,8 @@ from clusterdyn.profiles import cost_config, strict_config, study_config
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.report import build as building
 from clusterdyn.report import results as results_module
-from clusterdyn.report.build import INDEX_CLAIMS, INDEX_FIGURES, STRICT_FIGURES, build_report
+from clusterdyn.report.build import build_report
+from clusterdyn.report.index import INDEX_CLAIMS, INDEX_FIGURES, STRICT_FIGURES
 from clusterdyn.report.results import cost_results, report_source_hash, stale_reasons
 from clusterdyn.report.strict_results import strict_results, strict_summary
 from clusterdyn.report.svg import figure_file

@@ -1,35 +1,26 @@
 """Builds a whole report: results, notebooks, pages, and the swap into place."""
 
-import math
+import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from clusterdyn import __version__, findings
+from clusterdyn import __version__
 from clusterdyn.artifacts import default_root
-from clusterdyn.choices import choices_at_test, work_ratio
 from clusterdyn.config import StudyConfig
-from clusterdyn.display import table_output
 from clusterdyn.execution import available_cores, workers_of
-from clusterdyn.limitations import limitations
 from clusterdyn.protocol import Study, open_study
 from clusterdyn.provenance import source_commit
 from clusterdyn.recordings import recording_of
-from clusterdyn.reference.agreement import KINDS, Agreement
 from clusterdyn.report.execute import ExecutedNotebook, quiet_tools, run_notebook
 from clusterdyn.report.html import (
-    figure_html,
-    framed_table,
     render_notebook_page,
-    template_environment,
 )
-from clusterdyn.report.markdown import markdown_to_html
+from clusterdyn.report.index import render_index
 from clusterdyn.report.parameters import SourceError, check_parameters
 from clusterdyn.report.publish import (
     check_directory,
@@ -39,20 +30,13 @@ from clusterdyn.report.publish import (
 )
 from clusterdyn.report.results import (
     NOTEBOOKS,
-    agreement_of,
     bench_report_of,
     dump,
     results_of,
 )
-from clusterdyn.report.strict_results import strict_summary
 from clusterdyn.report.svg import figure_file
-from clusterdyn.strict.findings import strict_headline
-from clusterdyn.strict.tables import claims as strict_claims
-from clusterdyn.tables import Table
+from clusterdyn.schedules.own import is_own
 
-INDEX_FIGURES = ("significance_differences", "training_choices")
-STRICT_FIGURES = ("strict_work", "strict_decomposition")
-INDEX_CLAIMS = ("equal_work", "decomposition")
 STRICT_NOTEBOOKS = (
     "05_schedules",
     "06_protocol",
@@ -129,7 +113,10 @@ def build_report(
             if study.learning_config is not None:
                 _compute_all(study)
         files["results.json"] = dump(results := results_of(study))
-        with tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch:
+        with (
+            tempfile.TemporaryDirectory(prefix="clusterdyn-") as scratch,
+            _own_modules_in_sight(study.config),
+        ):
             executed = run_notebooks(
                 sources, parameters, workdir=Path(scratch), failed_dir=root / "failed", progress=say
             )
@@ -152,6 +139,21 @@ def build_report(
         publish(staging, output, progress=say)
     say(f"report: done, {len(files)} files; open {output / 'index.html'}")
     return output / "index.html"
+
+
+@contextmanager
+def _own_modules_in_sight(config: StudyConfig) -> Iterator[None]:
+    """Lets kernels, which run in directories of their own, import a user's schedule from here."""
+    if not (is_own(config.schedule) or is_own(config.baseline)):
+        yield
+        return
+    name, before = "PYTHONPATH", os.environ.get("PYTHONPATH")
+    os.environ[name] = os.pathsep.join(filter(None, [str(Path.cwd()), before]))
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        os.environ |= {name: before} if before is not None else {}
 
 
 def _compute_all(study: Study) -> None:
@@ -228,113 +230,3 @@ def notebook_sources(
     left_out += [] if strict else STRICT_NOTEBOOKS
     left_out += [] if cost else COST_NOTEBOOKS
     return [source for source in sources if source.stem not in left_out]
-
-
-def render_index(
-    study: Study,
-    results: dict[str, Any],
-    executed: Sequence[ExecutedNotebook],
-    *,
-    pages: Sequence[tuple[str, str]],
-    footer: str,
-) -> str:
-    """The index page: the verdict first, then how it is known, then published beside this run.
-
-    Args:
-        study: whose results are told.
-        results: what ``results.json`` holds.
-        executed: the notebooks, for their figures.
-        pages: (file name, title), in reading order.
-        footer: text at the foot.
-    """
-    shown = {figure.name: figure for notebook in executed for figure in notebook.figures}
-    rows = agreement_of(study)
-    measured = [row for row in rows if row.kind == "measured"]
-    reference = study.reference
-    headings: set[str] = set()
-
-    def prose(markdown: str) -> Markup:
-        html = markdown_to_html(markdown, headings).strip()
-        return Markup(html.removeprefix("<p>").removesuffix("</p>"))
-
-    return (
-        template_environment()
-        .get_template("index.html.j2")
-        .render(
-            title="Verdict",
-            pages=pages,
-            current="index.html",
-            footer=footer,
-            headline=findings.headline(study),
-            significance=prose(findings.significance(study)),
-            training=prose(findings.training(study)),
-            mechanism=prose(findings.mechanism(study)),
-            verdicts=results["verdicts"],
-            strict=strict_summary(study),
-            strict_headline=prose(strict_headline(study)) if study.strict_config else None,
-            figures={
-                name: figure_html(shown[name])
-                for name in (*INDEX_FIGURES, *STRICT_FIGURES)
-                if name in shown
-            },
-            comparable=study.config == StudyConfig(),
-            label=study.label,
-            recorded=findings.shared_recording(study),
-            both_at_edge=reference.baseline.at_edge and reference.idea.at_edge,
-            choices=choices_at_test(study),
-            equal_work=math.isclose(work_ratio(study), 1),
-            floor=findings.p_floor(study),
-            within=sum(row.within for row in measured),
-            measured=len(measured),
-            agreement=prose(findings.agreement(rows)),
-            origins=findings.origins(),
-            contradiction=study.config == StudyConfig() and reference.mechanism_ok,
-            kinds=KINDS,
-            tables={
-                kind: _agreement_table([row for row in rows if row.kind == kind], meaning)
-                for kind, meaning in KINDS.items()
-            },
-            rules=results["rules"],
-            claims=[
-                _table(strict_claims(study, family))
-                for family in INDEX_CLAIMS
-                if study.strict_config
-            ],
-            limitations=_table(limitations(study)) if _leaves_nothing_out(study) else None,
-        )
-    )
-
-
-def _agreement_table(rows: Sequence[Agreement], meaning: str) -> dict[str, Any]:
-    cells = [
-        (r.figure, r.published, r.measured, r.within, r.within_without_idea, r.rule) for r in rows
-    ]
-    data, _ = table_output(
-        cells,
-        columns=(
-            "figure",
-            "published",
-            "this run",
-            "within",
-            "if the idea were the baseline",
-            "rule",
-        ),
-        caption=f"Figures of the published report beside this run's: {meaning}.",
-        align=("left", "right", "right", "left", "left", "left"),
-    )
-    return {
-        "table": framed_table(data["text/html"], "places"),
-        "within": sum(row.within for row in rows),
-        "count": len(rows),
-    }
-
-
-def _leaves_nothing_out(study: Study) -> bool:
-    """Whether the study has all that the table of limitations tells of."""
-    configs = (study.limits_config, study.learning_config, study.cost_config)
-    return all(config is not None for config in configs)
-
-
-def _table(table: Table) -> Markup:
-    data, _ = table_output(table.rows, columns=table.columns, caption=table.caption)
-    return framed_table(data["text/html"])
