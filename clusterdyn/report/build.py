@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,9 @@ def build_report(
     with staging_directory(output) as staging:
         say(f"report: {study.label}; {len(sources)} notebooks; to {output}")
         # Computed here, so that the terminal shows the work and no notebook waits for another's.
-        with workers_of(executor) if study.strict_config else nullcontext(executor) as workers:
-            study.executor = workers
-            files = {"bench_report.json": dump(bench_report_of(study))}
-            if study.learning_config is not None:
+        files = {"bench_report.json": dump(bench_report_of(study))}
+        if study.learning_config is not None:
+            with workers_of(executor) as study.executor:  # started once for all that is trained
                 _compute_all(study)
         files["results.json"] = dump(results := results_of(study))
         with (
