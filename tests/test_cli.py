@@ -81,7 +81,7 @@ REFUSALS = {
     ),
     "an unknown setting": (
         ["--set", "relaxtion=0.4"],
-        "unknown setting 'relaxtion'; the settings are graph, nodes, channels, clusters, partition",
+        "unknown setting 'relaxtion'; the settings are data, graph, nodes, channels, clusters",
     ),
     "too many nodes": (["--set", "nodes=65537"], "nodes must be at most 65536; got 65537"),
     "a wrong type": (["--set", "epochs=many"], "epochs must be a whole number; got 'many'"),
